@@ -60,9 +60,9 @@ def imported_by(path: Path) -> set[str]:
 def test_server_imports_everything_our_modules_need():
     known = set(json.loads(forked_processes.run([sys.executable, "-c", ALL_KNOWN]).stdout))
     root = Path(__file__).resolve().parent.parent
-    wanted = {name for room in ROOMS for path in (root / room).rglob("*.py") for name in imported_by(path)}
+    expected = {name for room in ROOMS for path in (root / room).rglob("*.py") for name in imported_by(path)}
     own = sys.stdlib_module_names | {*ROOMS, *forked_processes.ASK_FOR_SETTINGS}
-    missing = {name for name in wanted - known if not {name, name.partition(".")[0]} & own}
+    missing = {name for name in expected - known if not {name, name.partition(".")[0]} & own}
     assert not missing, "name them in MODULES: else each process of the tests imports them anew"
 
 

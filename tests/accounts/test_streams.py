@@ -174,10 +174,10 @@ async def test_request_goes_on_while_its_sender_may_send_it_or_the_store_is_away
 async def test_revoking_a_token_revokes_all_that_it_has_created(web, made_by: int):
     headers = [await create_token_header()]
     for number in range(3):
-        made = await web.post(
+        response = await web.post(
             "/api/v1/tokens", json={"name": f"t{number}", "role": "reader"}, headers=headers[-1]
         )
-        headers.append({"Authorization": f"Bearer {made.json()['token']}"})
+        headers.append({"Authorization": f"Bearer {response.json()['token']}"})
     own = await sync_to_async(lambda: list(Token.objects.order_by("pk").values_list("pk", flat=True)))()
     await web.delete(f"/api/v1/tokens/{own[made_by]}", headers=headers[0])
     statuses = [(await web.get("/api/v1/tokens", headers=header)).status_code for header in headers]

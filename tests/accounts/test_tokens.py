@@ -124,12 +124,12 @@ async def test_use_is_recorded_once_a_minute(web):
 
 async def test_api_creates_lists_and_revokes_tokens(web):
     header = await create_token_header("runner", Role.READER)
-    made = await web.post(
+    response = await web.post(
         "/api/v1/tokens", json={"name": "nightly", "role": "reader", "days": None}, headers=header
     )
     outlived = (await sync_to_async(Token.objects.get)(name="ci")).expires_at
-    assert (made.status_code, made.json()["expires_at"]) == (201, outlived)
-    new = {"Authorization": f"Bearer {made.json()['token']}"}
+    assert (response.status_code, response.json()["expires_at"]) == (201, outlived)
+    new = {"Authorization": f"Bearer {response.json()['token']}"}
     listed = (await web.get("/api/v1/tokens", headers=new)).json()["tokens"]
     assert [token["name"] for token in listed] == ["nightly", "ci"]
     assert "token" not in listed[0]
@@ -137,6 +137,6 @@ async def test_api_creates_lists_and_revokes_tokens(web):
     assert (too_much.status_code, too_much.json()["hint"]) == (400, "Your role is reader.")
     odd = await web.post("/api/v1/tokens", json={"name": "a\x00", "role": "reader"}, headers=new)
     assert odd.status_code == 422
-    path = f"/api/v1/tokens/{made.json()['id']}"
+    path = f"/api/v1/tokens/{response.json()['id']}"
     assert [(await web.delete(path, headers=header)).status_code for _ in range(2)] == [204, 404]
     assert (await web.get("/api/v1/tokens", headers=new)).status_code == 401

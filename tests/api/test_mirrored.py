@@ -121,8 +121,8 @@ async def test_title_from_adk_front_end_is_remote_state_and_local_title(
 
 async def test_run_on_session_unknown_to_its_agent_is_refused(http_client, mirrored_runtimes):
     session = await units_of_work.write(writes.create_session, KEY)
-    sent = await http_client.post("/api/v1/runs", json={"session": session.pk, "message": "short"})
-    assert sent.status_code == 202, sent.text
+    response = await http_client.post("/api/v1/runs", json={"session": session.pk, "message": "short"})
+    assert response.status_code == 202, response.text
     run: Run = await ended_run()
     assert (run.status, run.error_type) == ("failed", "BadInput")
     assert "is kept in DevUI's own store, but this server's agents keep theirs in" in run.error
@@ -131,8 +131,8 @@ async def test_run_on_session_unknown_to_its_agent_is_refused(http_client, mirro
 async def test_session_from_page_is_created_remotely(mirrored_runtimes, adk_file):
     from asgiref.sync import sync_to_async
 
-    made = await sync_to_async(session_creation.create_session)(KEY, {"n": 1})
-    assert made.session_id == "s1"
+    new_session = await sync_to_async(session_creation.create_session)(KEY, {"n": 1})
+    assert new_session.session_id == "s1"
     assert event_counts(adk_file) == [("s1", 0)]
     with pytest.raises(AlreadyExists, match="already exists"):
         await sync_to_async(session_creation.create_session)(KEY, {})
@@ -167,10 +167,10 @@ def test_local_only_changes_are_refused_with_hint(copy):
 
 
 def test_a_fork_with_state_of_its_own_is_a_session_of_this_store(copy):
-    made = fork(copy.pk, NewFork(own_realm=True))
-    state_edits.put_key(made.pk, "n", 3)
-    made.refresh_from_db()
-    assert made.last_seq == 2
+    new_session = fork(copy.pk, NewFork(own_realm=True))
+    state_edits.put_key(new_session.pk, "n", 3)
+    new_session.refresh_from_db()
+    assert new_session.last_seq == 2
 
 
 def test_without_its_service_a_copy_can_be_deleted_and_not_be_changed(copy, settings):

@@ -37,8 +37,10 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server with a session."""
     with serving(copied_agents(tmp_path_factory.mktemp("any"))) as where:
         body = {"sessionId": "s1", "state": {"n": 1, "user:tier": "gold", "app:x": [1]}}
-        made = httpx.post(f"{where}/apps/weather/users/ann/sessions", json=body, trust_env=False, timeout=60)
-        made.raise_for_status()
+        response = httpx.post(
+            f"{where}/apps/weather/users/ann/sessions", json=body, trust_env=False, timeout=60
+        )
+        response.raise_for_status()
         yield where
 
 

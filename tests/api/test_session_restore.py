@@ -39,28 +39,28 @@ async def post_session(web: httpx.AsyncClient, status: int = 200, **body: Any) -
 
 async def test_session_with_agent_state_is_restored_with_its_times(web, peer):
     state = {"n": 2, "given": True, "user:tier": "gold", "__session_metadata__": {"displayName": "Mine"}}
-    made = await post_session(web, state=state, events=[SAID, OPEN_CALL])
-    assert [event["id"] for event in made["events"]] == ["e1", "e2"]
-    assert [event["timestamp"] for event in made["events"]] == [SAID["timestamp"], OPEN_CALL["timestamp"]]
-    assert made["events"][1]["actions"]["stateDelta"] == OPEN_CALL["actions"]["stateDelta"]
-    assert made["events"][1]["longRunningToolIds"] == ["c"]
-    assert made["state"] == state
-    again = (await web.get(f"{SESSIONS}/{made['id']}")).json()
-    assert again == made
+    response = await post_session(web, state=state, events=[SAID, OPEN_CALL])
+    assert [event["id"] for event in response["events"]] == ["e1", "e2"]
+    assert [event["timestamp"] for event in response["events"]] == [SAID["timestamp"], OPEN_CALL["timestamp"]]
+    assert response["events"][1]["actions"]["stateDelta"] == OPEN_CALL["actions"]["stateDelta"]
+    assert response["events"][1]["longRunningToolIds"] == ["c"]
+    assert response["state"] == state
+    again = (await web.get(f"{SESSIONS}/{response['id']}")).json()
+    assert again == response
 
 
 async def test_events_without_timestamp_get_current_time(web, peer):
     before = time.time()
     untimed = {key: value for key, value in OPEN_CALL.items() if key != "timestamp"}
-    made = await post_session(web, events=[untimed])
-    assert before <= made["events"][0]["timestamp"] == made["lastUpdateTime"] <= time.time()
+    response = await post_session(web, events=[untimed])
+    assert before <= response["events"][0]["timestamp"] == response["lastUpdateTime"] <= time.time()
 
 
 async def test_export_round_trip_keeps_everything(web, peer):
-    made = await post_session(web, state={"n": 2, "user:tier": "gold"}, events=[SAID, OPEN_CALL])
-    exported = (await web.get(f"{SESSIONS}/{made['id']}")).json()
+    response = await post_session(web, state={"n": 2, "user:tier": "gold"}, events=[SAID, OPEN_CALL])
+    exported = (await web.get(f"{SESSIONS}/{response['id']}")).json()
     back = await post_session(web, state=exported["state"], events=exported["events"])
-    assert back["id"] != made["id"]
+    assert back["id"] != response["id"]
     assert (back["events"], back["state"]) == (exported["events"], exported["state"])
 
 
@@ -68,14 +68,14 @@ async def test_existing_shared_state_keeps_its_value(web, peer):
     await units_of_work.write(
         writes.create_session, SessionKey("", "slow", "ann", "before"), {"user:tier": "silver"}
     )
-    made = await post_session(web, state={"user:tier": "gold"}, events=[SAID, OPEN_CALL])
-    assert made["state"]["user:tier"] == "silver"
+    response = await post_session(web, state={"user:tier": "gold"}, events=[SAID, OPEN_CALL])
+    assert response["state"]["user:tier"] == "silver"
 
 
 async def test_restored_session_without_deltas_is_created_by_adk_server(web, peer):
-    made = await post_session(web, sessionId="s1", events=[SAID])
-    assert [event["id"] for event in made["events"]] == ["e1"]
-    assert made["id"] == "s1"
+    response = await post_session(web, sessionId="s1", events=[SAID])
+    assert [event["id"] for event in response["events"]] == ["e1"]
+    assert response["id"] == "s1"
 
 
 async def test_existing_id_and_invalid_event_are_refused(web, peer):

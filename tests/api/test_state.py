@@ -52,8 +52,12 @@ async def test_key_is_matched_whole_and_pointer_selects_inside_value(web):
 )
 async def test_any_key_can_be_put_read_and_removed(web, key):
     session = await create()
-    made = await web.put(of(session), params={"key": key}, json={"value": {"n": [1, None]}})
-    assert (made.status_code, made.json()["value"], made.json()["seq"]) == (201, {"n": [1, None]}, 1)
+    response = await web.put(of(session), params={"key": key}, json={"value": {"n": [1, None]}})
+    assert (response.status_code, response.json()["value"], response.json()["seq"]) == (
+        201,
+        {"n": [1, None]},
+        1,
+    )
     read = await web.get(of(session), params={"key": key})
     assert (read.json()["value"], read.json()["last_write"]["seq"]) == ({"n": [1, None]}, 1)
     changed = await web.put(of(session), params={"key": key}, json={"value": None})
@@ -312,9 +316,9 @@ async def test_history_can_be_limited_to_one_session(web):
 
 
 async def test_credentials_leave_in_no_answer(web):
-    held = {"authType": "apiKey", "apiKey": "hush"}
-    session = await create(initial={"held": held, "app:held": held})
-    await web.put(of(session), params={"key": "held"}, json={"value": {**held, "apiKey": "hush2"}})
+    credential = {"authType": "apiKey", "apiKey": "hush"}
+    session = await create(initial={"held": credential, "app:held": credential})
+    await web.put(of(session), params={"key": "held"}, json={"value": {**credential, "apiKey": "hush2"}})
     for path in ("key?key=held", "keys", "diff", "history?key=held"):
         assert "hush" not in (await web.get(of(session, path))).text
     assert "hush" not in (await web.get("/api/v1/apps/weather/state")).text

@@ -112,9 +112,9 @@ def test_an_answer_streams(page, address):
     page.get_by_label("More options").click()
     page.get_by_role("menuitem", name="Streaming").click()
     page.keyboard.press("Escape")
-    with page.expect_request("**/run_sse") as sent:
+    with page.expect_request("**/run_sse") as request_info:
         say(page, PARIS, SUNNY)
-    assert json.loads(sent.value.post_data or "{}")["streaming"] is True
+    assert json.loads(request_info.value.post_data or "{}")["streaming"] is True
     expect(page.get_by_text(SUNNY)).to_have_count(1)
     assert len(fetch_session(address, "weather", session_of(page)).json()["events"]) >= 4
 

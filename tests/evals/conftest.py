@@ -126,9 +126,9 @@ def answers(ctx, text):
 def process(web, folder):
     """A process that runs the agent `counter`."""
     agent = agents.Scripted(name="counter", answer=answers)
-    made = Process(agents.Source(agent, folder=folder))
-    runs.register(made)
-    return made
+    agent_process = Process(agents.Source(agent, folder=folder))
+    runs.register(agent_process)
+    return agent_process
 
 
 @pytest.fixture

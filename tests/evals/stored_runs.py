@@ -82,11 +82,11 @@ def run(
         num_runs=max(len(each) for each in outcomes.values()),
         prices=prices or {},
     )
-    made = runs.create_run(order)
-    runs.claim_run(made.id, None)
-    runs.note_facts(made.id, RunFacts(code, adk_version="2", models={"counter": "scripted"}))
-    for attempt in made.attempts.order_by("case_index", "repetition"):
+    new_run = runs.create_run(order)
+    runs.claim_run(new_run.id, None)
+    runs.note_facts(new_run.id, RunFacts(code, adk_version="2", models={"counter": "scripted"}))
+    for attempt in new_run.attempts.order_by("case_index", "repetition"):
         attempts.start_attempt(attempt.pk)
         attempts.finish_attempt(attempt.pk, outcomes[attempt.case_id][attempt.repetition - 1])
-    runs.finish_run(made.id, EvalRun.Status.DONE)
-    return EvalRun.objects.select_related("evalset", "version").get(pk=made.id)
+    runs.finish_run(new_run.id, EvalRun.Status.DONE)
+    return EvalRun.objects.select_related("evalset", "version").get(pk=new_run.id)

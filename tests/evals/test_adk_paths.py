@@ -33,10 +33,10 @@ async def request_json(web, method: str, path: str, body: Any = None, status: in
 
 async def test_evalsets_are_created_listed_and_removed(web, folder):
     assert await request_json(web, "get", "/eval_sets") == []
-    made = await request_json(
+    response = await request_json(
         web, "post", "/eval-sets", {"eval_set": {"eval_set_id": "new", "eval_cases": []}}
     )
-    assert EvalSet.model_validate(made).eval_set_id == "new"
+    assert EvalSet.model_validate(response).eval_set_id == "new"
     assert EvalSet.model_validate_json((folder.path / "new.evalset.json").read_text()).eval_cases == []
     await request_json(web, "post", "/eval_sets/with-hyphen")
     assert await request_json(web, "get", "/eval_sets") == ["new", "with-hyphen"]

@@ -25,8 +25,8 @@ async def test_evalsets_are_listed_with_their_problems(web, smoke, folder):
 
 
 async def test_a_run_from_its_start_to_its_results(web, process, smoke):
-    wanted = {"app": "counter", "evalset": "smoke", "cases": ["good", "breaks"], "num_runs": 2}
-    started = await post_json(web, "/runs", wanted, 202)
+    expected = {"app": "counter", "evalset": "smoke", "cases": ["good", "breaks"], "num_runs": 2}
+    started = await post_json(web, "/runs", expected, 202)
     await wait_until_settled()
     run = await get_json(web, f"/runs/{started['id']}")
     assert (run["status"], run["source"]) == ("done", "api")

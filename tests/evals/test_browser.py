@@ -63,10 +63,10 @@ def process(folder: AgentsFolder, settings: Any) -> Iterator[Process]:
         for name, at in (("a cat", "a cat"), ("a dog", "the sky"), ("a cow", "a cow"))
     ]
     builders.write(folder.path, "sights.evalset.json", builders.evalset(*cases))
-    made = Process(folder)
-    runs.register(made)
-    yield made
-    made.allowed.release(100)
+    agent_process = Process(folder)
+    runs.register(agent_process)
+    yield agent_process
+    agent_process.allowed.release(100)
     runs.register(None)
 
 

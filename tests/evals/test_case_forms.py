@@ -212,8 +212,8 @@ def test_fixed_case_converts_to_simulated_with_goal_and_style():
             "user_persona": "NOVICE",
         },
     }
-    shown = case_form_data(new_case.case)
-    assert (shown["goal"], shown["style"], shown["plan"]) == ("a refund in full", "terse", "Ask twice.")
+    details = case_form_data(new_case.case)
+    assert (details["goal"], details["style"], details["plan"]) == ("a refund in full", "terse", "Ask twice.")
 
 
 @pytest.mark.parametrize(

@@ -32,12 +32,12 @@ def create_run(status: str = "done") -> EvalRun:
 
 
 async def test_a_run_goes_with_its_attempts_and_their_worlds_and_others_stay(web, store):
-    gone, other_run = await units_of_work.read(create_run), await units_of_work.read(create_run)
+    gone_run, other_run = await units_of_work.read(create_run), await units_of_work.read(create_run)
     await units_of_work.read(
         lambda: sessions.create_session(SessionKey("", "counter", "u", "real"), {"app:n": 1})
     )
-    assert (await web.delete(f"{RUNS}/{gone.pk}")).status_code == 204
-    assert (await web.get(f"{RUNS}/{gone.pk}")).status_code == 404
+    assert (await web.delete(f"{RUNS}/{gone_run.pk}")).status_code == 204
+    assert (await web.get(f"{RUNS}/{gone_run.pk}")).status_code == 404
 
     def remains() -> tuple[set[str], ...]:
         realms = [AgentSession.objects.values_list("realm", flat=True)]

@@ -300,17 +300,17 @@ async def test_thoughts_that_count_are_marked(play):
     attempt, results = await attempt_of(run)
     result = results["response_match_score", None]
     assert (result.score, result.reason) == (0.4, "Thoughts count as part of an answer.")
-    [shown] = await units_of_work.read(lambda: attempt_detail.detail(attempt, is_complete=False).turns)
-    assert "".join(piece.text for piece in shown.actual) == "[thought] where is it\nParis"
+    [details] = await units_of_work.read(lambda: attempt_detail.detail(attempt, is_complete=False).turns)
+    assert "".join(piece.text for piece in details.actual) == "[thought] where is it\nParis"
 
 
 async def test_model_calls_that_adk_does_not_count_are_named(play):
     run = await play(evalset(case("a", turn("where", "Paris"))), agents.talker("Paris"))
     attempt, results = await attempt_of(run)
     assert results["inference_call_count_v1", None].score == 0
-    shown = await units_of_work.read(lambda: attempt_detail.detail(attempt, is_complete=False))
-    assert shown.uncounted_calls == 1
+    details = await units_of_work.read(lambda: attempt_detail.detail(attempt, is_complete=False))
+    assert details.uncounted_calls == 1
     page = await units_of_work.read(
-        lambda: render_to_string("devui/evals/attempt_reported_scores.html", {"detail": shown})
+        lambda: render_to_string("devui/evals/attempt_reported_scores.html", {"detail": details})
     )
     assert "1 call not counted" in page

@@ -31,11 +31,11 @@ def run(store, folder):
     path = write(
         folder.path, "s.evalset.json", evalset(*[case(f"<{name}>", turn("x", "y")) for name in "abc"])
     )
-    made = run_orders.order_run(
+    new_run = run_orders.order_run(
         library.register_file(folder, "counter", path), RunOrder(config.default_config())
     )
-    runs.claim_run(made.id, None)
-    return EvalRun.objects.get(pk=made.id)
+    runs.claim_run(new_run.id, None)
+    return EvalRun.objects.get(pk=new_run.id)
 
 
 def watching(run_id, after=0, routes=live.websocket_urlpatterns):

@@ -231,15 +231,15 @@ async def test_run_resumes_once_despite_lost_response(web, process, folder, smok
 
 
 async def test_run_begins_though_the_client_left_while_it_was_ordered(process, smoke, folder, monkeypatch):
-    written = threading.Event()
+    write_begun = threading.Event()
 
     def create(run_id: str) -> EvalRun:
-        assert written.wait(60)
+        assert write_begun.wait(60)
         return run_orders.order_run(
             library.register_file(folder, "counter", smoke), RunOrder(config.default_config()), run_id
         )
 
-    await cancel_while_writing(asyncio.create_task(dispatch.create_and_deliver(create)), written)
+    await cancel_while_writing(asyncio.create_task(dispatch.create_and_deliver(create)), write_begun)
     async with asyncio.timeout(30):
         while not await units_of_work.read(EvalRun.objects.filter(status=EvalRun.Status.DONE).exists):  # noqa: ASYNC110
             await asyncio.sleep(0.02)

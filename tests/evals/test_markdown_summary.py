@@ -194,10 +194,10 @@ def test_command_writes_the_summary_with_links(store, tmp_path, monkeypatch):
     weather, summary = EXAMPLE_AGENTS / "weather", tmp_path / "out" / "summary.md"
     code_, _ = run_evals(weather, "one_fails_on_purpose", "--markdown", summary)
     assert code_ == 1
-    written = summary.read_text()
-    assert written.startswith("### Evals failed\n\n❌ `weather` `one_fails_on_purpose`")
-    assert "- `fails_on_purpose`: " in written
-    assert "](https://devui.example.com/evals/runs/" in written
+    output = summary.read_text()
+    assert output.startswith("### Evals failed\n\n❌ `weather` `one_fails_on_purpose`")
+    assert "- `fails_on_purpose`: " in output
+    assert "](https://devui.example.com/evals/runs/" in output
 
 
 def test_run_that_could_not_run_is_summarized(store, tmp_path):

@@ -117,9 +117,9 @@ async def test_page_of_the_attempt_shows_nested_calls_with_their_agent(play, web
     page = await get_page(web, f"/evals/runs/{run.pk}/?attempt={attempt.pk}")
     calls = page.one("table", css="calls")
     assert "in agent a3" in " ".join(calls.text.split())
-    shown = await units_of_work.read(lambda: detail(run.attempts.get()))
-    assert [pair.fit for pair in shown.turns[0].calls] == ["same"] * 4
-    assert {pair.actual["seq"] for pair in shown.turns[0].calls} == {2}
+    details = await units_of_work.read(lambda: detail(run.attempts.get()))
+    assert [pair.fit for pair in details.turns[0].calls] == ["same"] * 4
+    assert {pair.actual["seq"] for pair in details.turns[0].calls} == {2}
 
 
 async def test_nested_calls_of_a_session_are_read_with_three_queries(play, django_assert_num_queries):
@@ -161,8 +161,8 @@ async def test_steps_with_one_call_id_have_their_own_nested_calls_and_events(pla
     run = await play(evalset(case("a", turn("go", tools=expected))), agent, criteria(NESTED))
     _, scores = await scores_of(run)
     assert scores[None].score == 1.0
-    shown = await units_of_work.read(lambda: detail(run.attempts.get()))
-    assert [pair.actual["seq"] for pair in shown.turns[0].calls] == [2, 4, 4, 6, 6]
+    details = await units_of_work.read(lambda: detail(run.attempts.get()))
+    assert [pair.actual["seq"] for pair in details.turns[0].calls] == [2, 4, 4, 6, 6]
 
 
 @pytest.mark.parametrize(("value", "counted"), [("true", True), ("false", False), (1, True), (False, False)])

@@ -137,11 +137,11 @@ async def test_an_attempt_shows_expected_beside_actual_and_its_session(web, proc
 async def test_failed_attempt_shows_error_traceback_and_events(web, process, smoke):
     response = await start_run(web, case=["breaks"])
     row = (await get_page(web, response.url)).one(id="cases").one("tr", css="case")
-    shown = await get_page(web, response.url + row.one("th").one("a").attrs["href"])
-    notice = shown.one("article").one("div", css="notice-danger")
+    page = await get_page(web, response.url + row.one("th").one("a").attrs["href"])
+    notice = page.one("article").one("div", css="notice-danger")
     assert "RuntimeError: <b>on fire</b>" in notice.text
     assert "raise RuntimeError" in notice.one("pre").text
-    assert "never" in shown.one("div", css="answers").text
+    assert "never" in page.one("div", css="answers").text
 
 
 async def test_only_selected_cases_run_and_choices_are_remembered(web, process, smoke):

@@ -72,11 +72,11 @@ async def append_turn(service, session, number, **delta):
 @pytest.fixture
 async def session(store):
     service = DjangoSessionService()
-    made = await service.create_session(**OWNER, session_id="s1", state={"n": 0, "user:tier": "gold"})
+    new_session = await service.create_session(**OWNER, session_id="s1", state={"n": 0, "user:tier": "gold"})
     for number in (1, 2, 3):
         other = await service.create_session(**OWNER, session_id=f"other{number}")
         await append_turn(service, other, number, **{"user:seen": number})
-        await append_turn(service, made, number, **{"n": number, "app:all": number})
+        await append_turn(service, new_session, number, **{"n": number, "app:all": number})
     return await units_of_work.read(AgentSession.objects.get, session_id="s1")
 
 

@@ -80,10 +80,10 @@ async def test_a_session_is_replayed_with_its_tools_and_a_changed_prompt(web, wo
         for difference in differences
     ] == [["instruction"]] * 4
 
-    shown = (await get_page(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
-    assert shown.one("a").attrs["href"] == f"/sessions/compare/?left={session.pk}&right={attempt.session_id}"
-    assert "Look it up, and be brief." in shown.text
-    await get_page(web, shown.one("a").attrs["href"])
+    page = (await get_page(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
+    assert page.one("a").attrs["href"] == f"/sessions/compare/?left={session.pk}&right={attempt.session_id}"
+    assert "Look it up, and be brief." in page.text
+    await get_page(web, page.one("a").attrs["href"])
 
 
 async def test_a_tool_that_is_declared_otherwise_is_shown_line_by_line(web, world):
@@ -101,10 +101,10 @@ async def test_a_tool_that_is_declared_otherwise_is_shown_line_by_line(web, worl
     }
     difference["declarations"] = {"get_weather": sides}
     await units_of_work.write(EvalAttempt.objects.update, differences=json.dumps([difference]))
-    shown = (await get_page(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
-    assert "How get_weather is declared" in shown.text
-    assert '"description": "recorded"' in shown.text
-    assert '"description": "now"' in shown.text
+    page = (await get_page(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
+    assert "How get_weather is declared" in page.text
+    assert '"description": "recorded"' in page.text
+    assert '"description": "now"' in page.text
 
 
 async def test_replays_are_in_no_list_of_evalsets(web, world):
@@ -147,8 +147,8 @@ async def test_requests_with_the_same_difference_are_grouped(web, world):
     response = await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
     await wait_until_settled()
     attempt = await units_of_work.read(EvalAttempt.objects.get)
-    shown = (await get_page(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
-    (group,) = shown.all("details")
+    page = (await get_page(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
+    (group,) = page.all("details")
     assert "turn 1, call 1 and 3 more in the same way" in group.text
 
 

@@ -101,14 +101,14 @@ def test_attempt_shows_arguments_repetitions_and_duration(web, two):
     attempt = EvalAttempt.objects.get(run=two[1], case_id="falls", repetition=2)
     attempt.by_model = json.dumps({"m": {"prompt": 3, "output": 4, "cached": 0, "calls": 1}})
     attempt.save()
-    shown = get(web, f"/evals/runs/{two[1].pk}/?attempt={attempt.pk}").one("article")
+    page = get(web, f"/evals/runs/{two[1].pk}/?attempt={attempt.pk}").one("article")
     classes_by_argument = {
         row.one("dt").text: row.classes & {"same", "differs"}
-        for row in shown.one("tr", css="pair-arguments").one("dl").all("div")
+        for row in page.one("tr", css="pair-arguments").one("dl").all("div")
     }
     assert classes_by_argument == {"city": {"differs"}, "unit": {"differs"}}
-    assert "0 of 2 passed" in shown.one(css="repeated").text
-    assert "unknown" in shown.one(css="spent").text
+    assert "0 of 2 passed" in page.one(css="repeated").text
+    assert "unknown" in page.one(css="spent").text
 
 
 def test_different_state_is_shown_beside_expected_state(web):
@@ -174,8 +174,8 @@ def test_a_baseline_is_marked_and_the_next_run_is_held_to_it(web, two, history):
     row = get(web, f"/evals/runs/{after.pk}/?q=falls").one("tr", css="case")
     assert row.one("th").one(css="badge-danger").text == "regressed"
     attempt = after.attempts.filter(case_id="falls").first()
-    shown = get(web, f"/evals/runs/{after.pk}/?attempt={attempt.pk}").one("article")
-    assert "regressed" in shown.one(css="repeated").text
+    page = get(web, f"/evals/runs/{after.pk}/?attempt={attempt.pk}").one("article")
+    assert "regressed" in page.one(css="repeated").text
     web.post(f"/evals/runs/{before.pk}/baseline/", {"baseline": "0"})
     assert not get(web, f"/evals/runs/{after.pk}/").all("p", css="against")
 

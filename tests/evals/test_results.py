@@ -60,7 +60,7 @@ def test_failure_causes_are_grouped():
 
 
 def test_a_metric_that_could_not_run_and_a_state_that_differs_are_causes():
-    state = stored_runs.Score(
+    state = stored_runs.MetricScore(
         0,
         "devui_state_match",
         None,
@@ -69,7 +69,7 @@ def test_a_metric_that_could_not_run_and_a_state_that_differs_are_causes():
         "failed",
         details={"state": [{"path": "user:n", "matches": False}]},
     )
-    unrun = stored_runs.Score(0, "safety_v1", None, None, 1.0, "not_evaluated", "needs Vertex\nand more")
+    unrun = stored_runs.MetricScore(0, "safety_v1", None, None, 1.0, "not_evaluated", "needs Vertex\nand more")
     run = stored_runs.run(
         stored_runs.version(cases("state", "unrun", "unjudged")),
         {
@@ -296,19 +296,19 @@ def test_different_outcomes_of_same_code_are_unclear_then_flaky():
 def test_leftovers_of_a_dead_process_are_no_outcome():
     of = stored_runs.version(cases("a"))
     before = stored_runs.run(of, {"a": [passing()]})
-    gone = stored_runs.Outcome(
+    dead_outcome = stored_runs.Outcome(
         "error", failure=stored_runs.Failure(attempt_status.PROCESS_GONE, "The process has ended.")
     )
-    after = stored_runs.run(of, {"a": [gone]}, code="v2")
+    after = stored_runs.run(of, {"a": [dead_outcome]}, code="v2")
     assert baselines.compare_runs(before, after).cases[0].because == "No repetition was judged after."
 
 
 def test_all_pages_ignore_leftovers_of_a_dead_process():
     of = stored_runs.version(cases("a"))
-    gone = stored_runs.Outcome(
+    dead_outcome = stored_runs.Outcome(
         "error", failure=stored_runs.Failure(attempt_status.PROCESS_GONE, "The process has ended.")
     )
-    run = stored_runs.run(of, {"a": [passing(), gone, passing()]})
+    run = stored_runs.run(of, {"a": [passing(), dead_outcome, passing()]})
     before = stored_runs.run(of, {"a": [passing(), failing(), passing()]}, code="v0")
     [row] = case_matrix.matrix(run).rows
     assert (row.rate.passed, row.rate.total, row.is_flaky) == (2, 2, False)

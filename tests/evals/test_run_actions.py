@@ -194,11 +194,11 @@ async def test_limits_come_from_the_form_and_the_api(web, process, smoke):
     run_id = response.url.rstrip("/").rpartition("/")[2]
     run = await units_of_work.read(EvalRun.objects.get, pk=run_id)
     assert json.loads(run.limits) == {"seconds": 90.0, "cost": 0.5, "retry_seconds": 0.0}
-    wanted = {"app": "counter", "evalset": "smoke", "limits": {"tokens": 1000, "attempt_seconds": 60}}
-    body = await post_json(web, "/runs", wanted, 202)
+    expected = {"app": "counter", "evalset": "smoke", "limits": {"tokens": 1000, "attempt_seconds": 60}}
+    body = await post_json(web, "/runs", expected, 202)
     run = await units_of_work.read(EvalRun.objects.get, pk=body["id"])
     assert json.loads(run.limits) == {"tokens": 1000, "attempt_seconds": 60.0, "retry_seconds": 120.0}
-    refusal = await post_json(web, "/runs", {**wanted, "limits": {"tokens": -1}}, 400)
+    refusal = await post_json(web, "/runs", {**expected, "limits": {"tokens": -1}}, 400)
     assert "tokens must be a positive whole number" in refusal["detail"]
 
 

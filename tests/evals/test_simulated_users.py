@@ -59,9 +59,9 @@ def test_offline_judge_reads_whole_conversations(store, tmp_path):
     says = {"looks": "It calls “get_weather”.", "sings": "It says “la la la”."}
     rubrics = [{"rubric_id": name, "rubric_content": {"text_property": text}} for name, text in says.items()]
     judge = {"judge_model": "offline-judge", "num_samples": 1}
-    wanted = {"threshold": 0.5, "judge_model_options": judge, "rubrics": rubrics}
+    expected = {"threshold": 0.5, "judge_model_options": judge, "rubrics": rubrics}
     metric = "rubric_based_multi_turn_trajectory_quality_v1"
-    config = write(tmp_path, "config.json", {"criteria": {metric: wanted}})
+    config = write(tmp_path, "config.json", {"criteria": {metric: expected}})
     code, out = run_evals(EXAMPLES / "agents" / "weather", "lookups:one_city", f"--config={config}")
     assert (code, f"{metric} 0.5 ≥ 0.5" in out) == (0, True), out
 

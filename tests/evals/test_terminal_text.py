@@ -46,10 +46,10 @@ def test_encoding_without_symbols_gets_ascii_ones(store, encoding):
 
 
 def test_unencodable_characters_are_escaped():
-    written = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
-    LineWriter(written).line("é 東")
-    written.seek(0)
-    assert written.read() == "é \\u6771\n"
+    output = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    LineWriter(output).line("é 東")
+    output.seek(0)
+    assert output.read() == "é \\u6771\n"
 
 
 @pytest.mark.parametrize(
@@ -114,11 +114,11 @@ def test_resume_command_names_agent_folder_as_a_shell_takes_it(store, folder, ar
     run_evals(EXAMPLE_AGENTS / "weather", "lookups:one_city")
     run = EvalRun.objects.get()
     run.status = EvalRun.Status.CANCELLED
-    written = io.StringIO()
+    output = io.StringIO()
 
-    Console(written).write_interruption(Path(folder), [run])
+    Console(output).write_interruption(Path(folder), [run])
 
-    assert f"run_evals {argument} --resume {run.id}" in written.getvalue()
+    assert f"run_evals {argument} --resume {run.id}" in output.getvalue()
 
 
 def test_first_wait_for_a_model_is_a_line_where_output_is_no_terminal():

@@ -133,12 +133,12 @@ async def test_active_attempt_keeps_its_session(store, folder):
 
     def order():
         path = write(folder.path, "s.evalset.json", evalset(case("a", turn("x", "y"))))
-        made = run_orders.order_run(
+        new_run = run_orders.order_run(
             library.register_file(folder, "counter", path), RunOrder(config.default_config())
         )
-        runs.claim_run(made.id, None)
-        attempts.start_attempt(first(made).pk)
-        return made, first(made)
+        runs.claim_run(new_run.id, None)
+        attempts.start_attempt(first(new_run).pk)
+        return new_run, first(new_run)
 
     made, attempt = await units_of_work.write(order)
     await DjangoSessionService(realm=attempt.realm).create_session(app_name="counter", user_id="u")

@@ -393,8 +393,8 @@ def test_stores_that_cannot_be_merged_leave_a_comment_and_no_baseline(tmp_path, 
     forge.add_comment(f"{MARKER}### Evals passed")
     script(tmp_path, "merge_shards.sh", code=2, **settings(forge, PATH=stub, STATUS="2"))
     assert not (tmp_path / "devui-evals/merged.sqlite3").exists(), "no empty store becomes the baseline"
-    [written] = forge.comments
-    assert written["body"] == f"{MARKER}### Evals could not be merged\n\n    CommandError: <b> @everyone\n"
+    [comment] = forge.comments
+    assert comment["body"] == f"{MARKER}### Evals could not be merged\n\n    CommandError: <b> @everyone\n"
 
 
 def test_merge_that_crashes_leaves_a_comment_and_is_no_regression(tmp_path, forge, stub):
@@ -446,10 +446,10 @@ def test_build_of_no_pull_request_writes_no_comment(tmp_path, forge, stub):
     ("name", "lock"), [("merge_shards.sh", "merge.lock"), ("run_shard.sh", "shard-1-1.sqlite3.lock")]
 )
 def test_second_job_in_one_folder_is_refused_while_the_first_runs(tmp_path, stub, name, lock):
-    held = tmp_path / "devui-evals" / lock
-    held.parent.mkdir()
+    lock_path = tmp_path / "devui-evals" / lock
+    lock_path.parent.mkdir()
     environment = {"PATH": stub, "STATUS": "0", "DEVUI_EVALS": "a b"}
-    with held.open("w") as file:
+    with lock_path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         printed = script(tmp_path, name, code=2, **environment)
         assert printed == (
@@ -584,11 +584,11 @@ def test_pull_request_is_judged_against_the_store_of_main(tmp_path, forge):
     printed = script(branch, "merge_shards.sh", **github(forge, GITHUB_STEP_SUMMARY=str(step_summary)))
     assert "Earlier runs copied: 1" in printed
     assert "2 unchanged" in printed
-    [written] = forge.comments
-    assert written["body"].startswith(
+    [comment] = forge.comments
+    assert comment["body"].startswith(
         f"{MARKER}### Evals passed\n\n✅ `weather` `lookups`: 2 of 2 attempts passed."
     )
-    assert step_summary.read_text() == written["body"].removeprefix(MARKER)
+    assert step_summary.read_text() == comment["body"].removeprefix(MARKER)
     assert {"junit.xml", "report.html", "merged.sqlite3"} <= {
         file.name for file in branch.glob("devui-evals/*")
     }

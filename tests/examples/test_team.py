@@ -44,12 +44,12 @@ async def test_every_step_leaves_its_result_and_a_checkpoint_in_the_state(chats:
         "100 million tonnes a year",
     )
     assert state["user:reports"] == 1
-    noted = [
+    notes = [
         event.actions.state_delta["checkpoint"]["done"]
         for event in events
         if "checkpoint" in event.actions.state_delta
     ]
-    assert noted == [DONE[:steps] for steps in range(5)]
+    assert notes == [DONE[:steps] for steps in range(5)]
 
 
 async def test_paused_report_resumes_from_its_checkpoint(chats: Chats) -> None:

@@ -83,13 +83,15 @@ def test_transaction_takes_fewer_events_if_they_write_many_keys(
 def differing(tmp_path: Path) -> Path:
     """Save a session whose state is in every scope other than its events say, in more keys than a slice takes."""
     differences: dict[str, Any] = {}
-    wanted: dict[str, Any] = {}
+    expected: dict[str, Any] = {}
     for prefix in ("", "user:", "app:"):
         differences |= keys(10, "said", prefix)
-        wanted |= keys(4, "said", prefix)  # four as said, five others, one removed, seven unexplained
-        wanted |= {f"{prefix}k{number}": "other" for number in range(4, 9)}
-        wanted |= {f"{prefix}new{number}": number for number in range(7)}
-    return document(tmp_path / "s.json", differences, keys(3, "again"), state={**wanted, **keys(3, "again")})
+        expected |= keys(4, "said", prefix)  # four as said, five others, one removed, seven unexplained
+        expected |= {f"{prefix}k{number}": "other" for number in range(4, 9)}
+        expected |= {f"{prefix}new{number}": number for number in range(7)}
+    return document(
+        tmp_path / "s.json", differences, keys(3, "again"), state={**expected, **keys(3, "again")}
+    )
 
 
 def everything() -> list[Any]:

@@ -90,17 +90,17 @@ async def test_subscriber_wakes_periodically_without_notifications(story, deaf):
 
 
 async def test_failing_watch_is_logged_and_restarted(story, monkeypatch, caplog):
-    heard = asyncio.Event()
+    notified = asyncio.Event()
 
     async def break_once(self):
         if "are interrupted" not in caplog.text:
             raise OSError("unplugged")
-        heard.set()
+        notified.set()
         await asyncio.Event().wait()
 
     monkeypatch.setattr(change_listener._Notifier, "_watch_store", break_once)
     async with listen_only():
-        await asyncio.wait_for(heard.wait(), PATIENCE)
+        await asyncio.wait_for(notified.wait(), PATIENCE)
     assert "unplugged" in caplog.text
 
 

@@ -37,8 +37,8 @@ def test_opened_fold_loads_its_events(open_page, story):
     fold(page).first.locator("summary").click(position={"x": 4, "y": 4})
     expect(page.locator("#events .fold .is-stub")).to_have_count(0)
     expect(event(page, 63)).to_contain_text("wrong answer 59")
-    shown = seqs(page)
-    assert shown == list(range(shown[0], 65))
+    shown_seqs = seqs(page)
+    assert shown_seqs == list(range(shown_seqs[0], 65))
 
 
 def test_address_of_folded_event_opens_its_fold(open_page, story):
@@ -116,8 +116,8 @@ def test_long_summarized_session_stays_small(open_page, story):
     expect(page.locator(".invocation-head", has_text="Turn 30 · question 29")).to_be_visible()
     page.wait_for_function("() => document.querySelectorAll('[data-seq]').length > 100")
     page.wait_for_timeout(500)
-    shown = seqs(page)
-    assert shown == list(range(shown[0], 302))
+    shown_seqs = seqs(page)
+    assert shown_seqs == list(range(shown_seqs[0], 302))
     assert page.evaluate("document.querySelectorAll('*').length") < 2_500
 
 

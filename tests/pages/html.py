@@ -38,13 +38,13 @@ class Element:
 
     def all(self, tag: str = "", css: str = "", **attrs: str) -> list[Element]:
         """Return the elements inside with this tag, class and attributes (`data_key` for `data-key`)."""
-        wanted = {name.rstrip("_").replace("_", "-"): value for name, value in attrs.items()}
+        expected = {name.rstrip("_").replace("_", "-"): value for name, value in attrs.items()}
         return [
             element
             for element in self
             if (not tag or element.tag == tag)
             and (not css or css in element.classes)
-            and all(element.attrs.get(name) == value for name, value in wanted.items())
+            and all(element.attrs.get(name) == value for name, value in expected.items())
         ]
 
     def one(self, tag: str = "", css: str = "", **attrs: str) -> Element:

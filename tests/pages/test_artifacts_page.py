@@ -208,9 +208,9 @@ def test_a_pdf_opens_in_the_browsers_viewer_and_runs_nothing(get: Get, client: C
 
 def test_fake_image_is_offered_for_download(get: Get):
     save(b"\x00\x01\x02", "plot.png", "image/png")
-    shown = content_of(get(address("plot.png")))
-    assert shown.one("h2").text == "No preview"
-    assert not shown.all("img")
+    page = content_of(get(address("plot.png")))
+    assert page.one("h2").text == "No preview"
+    assert not page.all("img")
 
 
 def test_html_is_shown_as_text_and_served_in_a_sandbox(get: Get, client: Client):
@@ -340,9 +340,9 @@ def test_a_link_is_shown_and_never_followed(get: Get, client: Client):
     made = artifact_versions.save(
         key, artifact_versions.VersionMetadata(Artifact.Holding.LINK, part, None, "{}", "s1"), None
     )
-    shown = content_of(get(address("far")))
-    assert "javascript:alert(1)" in shown.text
-    assert not shown.all("a")
+    page = content_of(get(address("far")))
+    assert "javascript:alert(1)" in page.text
+    assert not page.all("a")
     assert client.get(f"/artifacts/{made.pk}/content/").status_code == 404
 
 

@@ -233,11 +233,11 @@ PIECES = [
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=8), st.integers(1, 4_000))
 def test_no_text_takes_more_steps_than_it_may(pieces: list[str], times: int):
     text = "".join(pieces) * times
-    taken = 0
+    step_count = 0
 
     def counted(state: object, *_: object) -> bool:
-        nonlocal taken
-        taken += 1
+        nonlocal step_count
+        step_count += 1
         return False
 
     with pytest.MonkeyPatch.context() as patch:
@@ -245,7 +245,7 @@ def test_no_text_takes_more_steps_than_it_may(pieces: list[str], times: int):
         parser.inline.ruler.before("text", "seen", counted)
         patch.setattr(markdown_html, "_make_parser", lambda: parser)
         html = render_markdown(text)
-    assert taken <= markdown_html.MAX_STEPS + 1
+    assert step_count <= markdown_html.MAX_STEPS + 1
     assert len(html) <= 40 * len(text) + 1_000
 
 

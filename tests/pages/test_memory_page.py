@@ -206,9 +206,9 @@ class Process:
 @pytest.fixture
 def process(request: pytest.FixtureRequest) -> Iterator[Process]:
     """The process of every app; its parameter is the status that it answers."""
-    made = Process(getattr(request, "param", 200))
-    runtimes.register(made)  # as much of a provider as is asked of it
-    yield made
+    agent_process = Process(getattr(request, "param", 200))
+    runtimes.register(agent_process)  # as much of a provider as is asked of it
+    yield agent_process
     runtimes.register(None)
 
 

@@ -87,8 +87,8 @@ def test_message_of_a_run_can_be_sent_again(get: Get, status: str):
 def test_answers_and_runs_without_input_cannot_be_repeated(get: Get):
     answer = {"new_message": {"parts": [{"functionResponse": {"id": "c1", "name": "x", "response": {}}}]}}
     for number, request in enumerate((answer, {}, {"live": True})):
-        made = runs.create_run(Story(f"s{number}").pk, request)
-        Run.objects.filter(pk=made.pk).update(status="done")
+        new_run = runs.create_run(Story(f"s{number}").pk, request)
+        Run.objects.filter(pk=new_run.pk).update(status="done")
     assert not any(cell.all("form") for cell in get("/runs/").all("td", css="row-actions"))
 
 
@@ -145,14 +145,14 @@ def test_runs_are_filtered_by_app_and_status(get: Get):
 
 def test_pages_join_without_a_gap_or_a_repetition(get: Get):
     story = Story()
-    made = [create_run(story, at=float(n // 3)).pk for n in range(110)]
+    new_run = [create_run(story, at=float(n // 3)).pk for n in range(110)]
     seen, address = [], "/runs/"
     while address:
         page = get(address)
         seen += [row.attrs["id"].removeprefix("run-") for row in page.one("tbody").all("tr")]
         older = page.all("a", rel="next")
         address = f"/runs/{older[0].attrs['href']}" if older else ""
-    assert sorted(seen) == sorted(made)
+    assert sorted(seen) == sorted(new_run)
 
 
 @pytest.mark.parametrize("query", ["?status=bored", "?before=x"])
@@ -189,10 +189,10 @@ def test_active_run_is_replaced_in_place(get: Get, client: Client):
 
 def test_a_run_that_went_with_its_session_leaves_the_list(get: Get):
     story = Story()
-    gone = create_run(story, status="done")
+    gone_run = create_run(story, status="done")
     address = get("/runs/").one("div", id="watch").attrs["hx-get"]
     story.session.delete()
-    assert get(address).one("tr").attrs == {"id": f"run-{gone.pk}", "hx-swap-oob": "delete"}
+    assert get(address).one("tr").attrs == {"id": f"run-{gone_run.pk}", "hx-swap-oob": "delete"}
 
 
 def test_runs_that_come_are_counted_and_not_pushed_in(get: Get, client: Client):

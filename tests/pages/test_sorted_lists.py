@@ -66,13 +66,13 @@ def ids(page: Element) -> list[str]:
 
 def walk(get: Get, address: str) -> list[str]:
     """Return the ids of the sessions of all pages."""
-    found = []
+    hits = []
     while address:
         page = get(address)
-        found += ids(page)
+        hits += ids(page)
         further = page.all("a", rel="next")
         address = f"/sessions/{further[0].attrs['href']}" if further else ""
-    return found
+    return hits
 
 
 @pytest.mark.parametrize("key", KEYS)

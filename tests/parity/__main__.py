@@ -46,22 +46,22 @@ def main() -> int:
         folder = Path(place)
         agents = _agents(folder)
         (folder / "files").mkdir()
-        wanted = jobs(folder / "files")
+        all_jobs = jobs(folder / "files")
         with ThreadPoolExecutor(max_workers=1) as beside:
-            theirs = beside.submit(_adk, peer, folder, agents, wanted)
-            ours = [_devui(folder, agents, number, job) for number, job in enumerate(wanted)]
+            theirs = beside.submit(_adk, peer, folder, agents, all_jobs)
+            ours = [_devui(folder, agents, number, job) for number, job in enumerate(all_jobs)]
         both = zip(theirs.result(), ours, strict=True)
-    return report(wanted, [compare(left, right) for left, right in both])
+    return report(all_jobs, [compare(left, right) for left, right in both])
 
 
 def prepare_environment(place: Path) -> Path:
     """Return a Python with google-adk[eval] of the version that is installed here, made once and kept."""
-    wanted = f"google-adk[eval]=={version('google-adk')}"
+    requirement = f"google-adk[eval]=={version('google-adk')}"
     python, mark = place / "bin" / "python", place / ".installed"
-    lines = [wanted, "rouge-score", "pyyaml"]
+    lines = [requirement, "rouge-score", "pyyaml"]
     if mark.is_file() and mark.read_text() == "\n".join(lines) and python.exists():
         return python
-    print(f"installing {wanted} into {place.name} …", flush=True)
+    print(f"installing {requirement} into {place.name} …", flush=True)
     shutil.rmtree(place, ignore_errors=True)
     uv = Path(sys.executable).with_name("uv")
     subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, place], check=True)

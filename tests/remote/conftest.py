@@ -74,9 +74,9 @@ async def serve_remote(app: Any, name: str = "far") -> AsyncIterator[Runtimes]:
 
 def free_port() -> int:
     """Return a port on which nothing listens."""
-    with closing(socket.socket()) as bound:
-        bound.bind(("127.0.0.1", 0))
-        port: int = bound.getsockname()[1]
+    with closing(socket.socket()) as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
         return port
 
 
@@ -97,7 +97,7 @@ async def the_session() -> AgentSession:
 
 async def start_run(web: httpx.AsyncClient, session_key: int, message: Any, **more: Any) -> str:
     """Ask for a run by our own API, and return its id."""
-    sent = await web.post("/api/v1/runs", json={"session": session_key, "message": message, **more})
-    assert sent.status_code == 202, sent.text
-    run_id: str = sent.json()["id"]
+    response = await web.post("/api/v1/runs", json={"session": session_key, "message": message, **more})
+    assert response.status_code == 202, response.text
+    run_id: str = response.json()["id"]
     return run_id

@@ -103,8 +103,8 @@ async def test_session_is_deleted_remotely_and_locally(web, language):
     async with serve_remote(remote.app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
         for _ in range(2):
-            gone = await web.delete(f"{SESSIONS}/s1")
-            assert (gone.status_code, gone.json()) == (200, None), gone.text
+            response = await web.delete(f"{SESSIONS}/s1")
+            assert (response.status_code, response.json()) == (200, None), response.text
         assert remote.sessions == {}
         missing = await web.get(f"{SESSIONS}/s1")
         assert (missing.status_code, missing.json()["code"]) == (404, "session_not_found")

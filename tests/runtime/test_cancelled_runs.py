@@ -177,10 +177,10 @@ async def test_a_cancelled_attempt_has_nothing_open(stage: Stage):
     from sessions_app.adk import DjangoSessionService, Recorder
     from tests.evals import agents
 
-    begun = asyncio.Event()
+    started = asyncio.Event()
 
     async def answer(ctx, text):
-        begun.set()
+        started.set()
         await asyncio.sleep(3600)
 
     agent = agents.Scripted(name="hangs", answer=answer)
@@ -198,7 +198,7 @@ async def test_a_cancelled_attempt_has_nothing_open(stage: Stage):
             pass
 
     task = asyncio.create_task(drive())
-    await begun.wait()
+    await started.wait()
     task.cancel()
     await asyncio.wait([task])
     session = await units_of_work.read(AgentSession.objects.get, app_name="hanging")

@@ -231,13 +231,13 @@ async def test_run_whose_agent_was_removed_ends_with_reason(supervise, agents_di
 async def test_queued_run_of_killed_server_moves_to_running_server(supervise):
     async with supervise(sweep=0.05) as stage:
         run = await stage.queue(await stage.session("talker"), "say hi")
-        gone = await stage.queue(await stage.session("gone"), "say hi")
+        gone_run = await stage.queue(await stage.session("gone"), "say hi")
         dead = await units_of_work.write(processes.register, "web", processes.SERVER_APP, 2**22 + 1, "")
-        for each in (gone, run):
+        for each in (gone_run, run):
             await units_of_work.write(lifecycle.assign, each.pk, dead.pk)
 
         assert (await stage.end_of(run)).status == Status.DONE
-        assert (await read_run(gone)).status == Status.QUEUED, "that server may come back with its agents"
+        assert (await read_run(gone_run)).status == Status.QUEUED, "that server may come back with its agents"
 
 
 async def test_a_run_of_adks_path_may_wait_long_for_its_turn(own: Stage):

@@ -228,8 +228,8 @@ def test_a_missing_folder_is_refused(file, tmp_path):
 
 
 def test_a_port_in_use_is_refused(file, agents_dir):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        line = refusal_of(str(agents_dir), "--port", str(taken.getsockname()[1]), store=file)
+    with socket.create_server(("127.0.0.1", 0)) as occupied:
+        line = refusal_of(str(agents_dir), "--port", str(occupied.getsockname()[1]), store=file)
     assert "is in use" in line
     assert "--port" in line
 

@@ -111,15 +111,15 @@ def test_a_session_deleted_while_it_is_indexed_leaves_nothing():
 
 
 def test_a_deleted_session_is_in_no_index():
-    story, gone = Story("kept"), Story("gone", {"k": "v", "user:u": 1})
+    story, gone_story = Story("kept"), Story("gone", {"k": "v", "user:u": 1})
     story.says("sunny")
-    gone.says("sunny")
+    gone_story.says("sunny")
     indexing.index_all()
-    assert indexed_sessions("sunny") == {story.pk, gone.pk}
-    writes.delete_session(gone.key)
+    assert indexed_sessions("sunny") == {story.pk, gone_story.pk}
+    writes.delete_session(gone_story.key)
     assert indexed_sessions("sunny") == {story.pk}
-    assert not StateValue.objects.filter(scope="session", owner_id=gone.pk).exists()
-    assert not SessionTrait.objects.filter(session=gone.pk).exists()
+    assert not StateValue.objects.filter(scope="session", owner_id=gone_story.pk).exists()
+    assert not SessionTrait.objects.filter(session=gone_story.pk).exists()
     assert matches("user:u = 1 ever") == ["kept"]
 
 

@@ -192,8 +192,8 @@ def test_any_text_is_a_query_or_a_problem_with_a_place_in_it(text):
 
 @given(TEXTS, st.integers(min_value=-1, max_value=60))
 def test_completion_works_for_any_text_and_caret(text, caret):
-    known = Vocabulary(apps=["my app", "weather"], keys=["user:tier", 'odd "key"', "x"])
-    for offer in complete(text, caret, known):
+    vocabulary = Vocabulary(apps=["my app", "weather"], keys=["user:tier", 'odd "key"', "x"])
+    for offer in complete(text, caret, vocabulary):
         assert 0 <= offer.start <= offer.end <= len(text)
 
 
@@ -212,12 +212,12 @@ def test_completion_works_for_any_text_and_caret(text, caret):
     ],
 )
 def test_completion_at_the_end_of_a_text(text, offered):
-    known = Vocabulary(
+    vocabulary = Vocabulary(
         apps=["my app", "weather"],
         users=["ann", "tom"],
         keys=["app:limit", "odd key", "retries", "user:tier"],
     )
-    offers = [offer.text for offer in complete(text, len(text), known)]
+    offers = [offer.text for offer in complete(text, len(text), vocabulary)]
     assert offers[: len(offered)] == offered if offered else offers == []
 
 
@@ -262,10 +262,10 @@ def test_negative_terms_with_unknown_names_are_reported_differently():
 
 
 def test_words_that_are_names_suggest_their_terms():
-    known = Vocabulary(users=["ann"], tools=["look"], keys=["user:tier"], tags=["todo"])
+    vocabulary = Vocabulary(users=["ann"], tools=["look"], keys=["user:tier"], tags=["todo"])
 
     def meant(text: str) -> list[str]:
-        return [remark.suggestion for remark in remark_names(parse(text), known)]
+        return [remark.suggestion for remark in remark_names(parse(text), vocabulary)]
 
     assert meant("sunny look") == ["sunny tool:look"]
     assert meant("-ann") == ["-user:ann"]

@@ -41,10 +41,12 @@ def make(count: int, random: Random) -> None:
     """Create sessions of few moments and apps, some of them pinned, whose titles and values are odd or not."""
     for number in range(count):
         key = writes.SessionKey("", random.choice(["weather", "other"]), "ann", f"s{number}")
-        made = writes.create_session(key, {"k": str(random.randrange(30))}, now=float(random.randrange(9)))
-        labels.rename(made.pk, random.choice(["odd", "even"]))
+        new_session = writes.create_session(
+            key, {"k": str(random.randrange(30))}, now=float(random.randrange(9))
+        )
+        labels.rename(new_session.pk, random.choice(["odd", "even"]))
         if random.random() < 0.05:
-            labels.pin([made.pk], pinned=True)
+            labels.pin([new_session.pk], pinned=True)
     indexing.index_all()
 
 
@@ -77,11 +79,13 @@ def test_windowed_rows_equal_one_complete_query(seed: int):
 
 
 def check_windowed_rows(text: str) -> None:
-    wanted = listing.SessionFilter(query=parse(text))
-    whole = list(listing.list_sessions(wanted).order_by("-updated_at", "-pk"))
-    pinned_first = listing.list_sessions(wanted).filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
+    session_filter = listing.SessionFilter(query=parse(text))
+    whole = list(listing.list_sessions(session_filter).order_by("-updated_at", "-pk"))
+    pinned_first = (
+        listing.list_sessions(session_filter).filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
+    )
     above = [row.pk for row in pinned_first[:2]]
-    pages, answered = walk_pages(wanted)
+    pages, answered = walk_pages(session_filter)
     assert [pk for page in pages for pk in page] == [
         *above,
         *(row.pk for row in whole if row.pk not in above),
@@ -92,8 +96,8 @@ def check_windowed_rows(text: str) -> None:
 
 def test_scan_reports_its_progress():
     make(20, Random(1))
-    wanted = listing.SessionFilter(query=parse("title:nowhere"))
-    pending = listing.list_page(wanted).pending
+    session_filter = listing.SessionFilter(query=parse("title:nowhere"))
+    pending = listing.list_page(session_filter).pending
     assert pending is not None
     assert (pending.progress.sessions, pending.progress.matches, pending.row_count, pending.total) == (
         3,
@@ -101,17 +105,17 @@ def test_scan_reports_its_progress():
         0,
         None,
     )
-    pending = listing.list_page(wanted, pending.place, pending.progress).pending
+    pending = listing.list_page(session_filter, pending.place, pending.progress).pending
     assert pending is not None
     assert (pending.progress.sessions, pending.total) == (6, 20)
 
 
 def test_query_for_one_app_scans_only_its_sessions():
     make(20, Random(1))
-    wanted = listing.SessionFilter(query=parse("app:weather title:nowhere"))
-    pending = listing.list_page(wanted).pending
+    session_filter = listing.SessionFilter(query=parse("app:weather title:nowhere"))
+    pending = listing.list_page(session_filter).pending
     assert pending is not None
-    pending = listing.list_page(wanted, pending.place, pending.progress).pending
+    pending = listing.list_page(session_filter, pending.place, pending.progress).pending
     assert pending is not None
     assert pending.total == AgentSession.objects.filter(app_name="weather").count()
 
@@ -130,9 +134,9 @@ def test_query_answered_by_an_index_scans_no_window(
     make(20, Random(1))
     looks = []
     monkeypatch.setattr(windowed_scan, "scan", lambda *value, **_: looks.append(value))
-    wanted = listing.SessionFilter(query=parse(text))
+    session_filter = listing.SessionFilter(query=parse(text))
     with django_assert_max_num_queries(12):
-        assert listing.list_page(wanted).pending is None
+        assert listing.list_page(session_filter).pending is None
     assert looks == []
 
 
@@ -145,20 +149,20 @@ def test_a_place_that_is_none_is_refused():
 
 def test_continued_scan_needs_few_queries(django_assert_max_num_queries: DjangoAssertNumQueries):
     make(20, Random(1))
-    wanted = listing.SessionFilter(query=parse("title:nowhere"))
-    pending = listing.list_page(wanted).pending
+    session_filter = listing.SessionFilter(query=parse("title:nowhere"))
+    pending = listing.list_page(session_filter).pending
     assert pending is not None
     with django_assert_max_num_queries(4):
-        listing.list_page(wanted, pending.place, pending.progress)
+        listing.list_page(session_filter, pending.place, pending.progress)
 
 
 def test_new_sessions_are_scanned_for_a_short_time():
     make(20, Random(1))
-    wanted = listing.SessionFilter(query=parse("title:odd"))
+    session_filter = listing.SessionFilter(query=parse("title:odd"))
     newest = AgentSession.objects.order_by("-updated_at", "-pk")[:3]
     expected = sum(row.title == "odd" for row in newest)
-    assert listing.count_new_sessions(wanted, -1.0, [], seconds=0.0) == expected
-    assert listing.count_new_sessions(wanted, 1e12, []) == 0
+    assert listing.count_new_sessions(session_filter, -1.0, [], seconds=0.0) == expected
+    assert listing.count_new_sessions(session_filter, 1e12, []) == 0
 
 
 def test_without_scripts_a_link_continues_the_scan(get: Get):

@@ -174,10 +174,10 @@ def test_write_too_far_back_is_reported_as_unknown():
 
 
 def test_credentials_are_compared_and_not_shown(how):
-    held = {"authType": "apiKey", "apiKey": "hush"}
+    credential = {"authType": "apiKey", "apiKey": "hush"}
     story, other = Story("s1"), Story("s2")
-    story.says("a", delta={"user:held": held})
-    other.says("x", delta={"user:held": {**held, "apiKey": "hush2"}})
+    story.says("a", delta={"user:held": credential})
+    other.says("x", delta={"user:held": {**credential, "apiKey": "hush2"}})
     [entry] = drift.find_drift(story.session, **how).keys
     assert (entry.stored, entry.folded) == ('{"authType":"apiKey"}', '{"authType":"apiKey"}')
 

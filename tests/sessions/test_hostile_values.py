@@ -131,7 +131,9 @@ async def test_session_continues_after_a_hostile_value(ours):
         await append(session, ours, {f"k{number}": value})
     stored_session = await get(ours)
     assert len(stored_session.events) == len(HOSTILE)
-    assert [sent.id for sent in stored_session.events] == [sent.id for sent in session.events]
+    assert [stored_event.id for stored_event in stored_session.events] == [
+        stored_event.id for stored_event in session.events
+    ]
 
 
 async def test_hostile_initial_state_is_stored_in_the_same_form(ours):
@@ -170,7 +172,10 @@ async def test_a_hostile_key_is_a_key_like_any_other(ours, key):
     await append(session, ours, {key: 2})
     stored_session = await get(ours)
     assert stored_session.state == session.state == {key: 2}
-    assert [sent.actions.state_delta for sent in stored_session.events] == [{key: 1}, {key: 2}]
+    assert [stored_event.actions.state_delta for stored_event in stored_session.events] == [
+        {key: 1},
+        {key: 2},
+    ]
 
 
 async def test_two_long_keys_that_begin_alike_are_two_keys(ours):

@@ -81,10 +81,10 @@ async def cold() -> Session:
 async def test_the_next_turn_makes_only_the_events_that_are_new(quick, prefetcher, created_events):
     await talk(quick, 3)
     session = await read_and_settle(quick, prefetcher)
-    sent = [await append(session, quick, {"turn": turn}) for turn in (3, 4)]
+    appended = [await append(session, quick, {"turn": turn}) for turn in (3, 4)]
     created_events.clear()
     stored_session = await get(quick)
-    assert created_events == [new.id for new in sent]
+    assert created_events == [new.id for new in appended]
     assert stored_session == await cold() == session
 
 

@@ -43,30 +43,32 @@ class Given:
 
 async def test_a_run_that_belongs_to_its_caller_is_cancelled_with_it():
     session = await create()
-    written = threading.Event()
+    write_begun = threading.Event()
 
     def row(run_id: str) -> Run:
-        assert written.wait(60)
+        assert write_begun.wait(60)
         return lifecycle.create_run(session.pk, {}, lifecycle.ADK_SOURCE, run_id=run_id)
 
-    await cancel_while_writing(asyncio.create_task(background.create_callers_row(row)), written)
+    await cancel_while_writing(asyncio.create_task(background.create_callers_row(row)), write_begun)
     await until(lambda: units_of_work.read(statuses), lambda expected: expected == [Run.Status.CANCELLED])
 
 
 async def test_queued_run_is_delivered_after_its_request_ended(monkeypatch):
     session = await create()
-    written = threading.Event()
+    write_begun = threading.Event()
     write_row = lifecycle.create_run
 
     def slowly(*arguments: Any, **options: Any) -> Run:
-        assert written.wait(60)
+        assert write_begun.wait(60)
         return write_row(*arguments, **options)
 
     monkeypatch.setattr(lifecycle, "create_run", slowly)
     value = Given()
     runs.register(value)
     try:
-        await cancel_while_writing(asyncio.create_task(dispatch.start_run(session, {}, person="")), written)
+        await cancel_while_writing(
+            asyncio.create_task(dispatch.start_run(session, {}, person="")), write_begun
+        )
         async with asyncio.timeout(60):
             await value.took.wait()
     finally:

@@ -142,8 +142,8 @@ def test_result_of_successful_tool_is_no_error(body):
     ],
 )
 def test_summary_keeps_an_unusual_order_of_parts(parts, order):
-    made = events.summarize({"id": "e", "content": {"parts": parts}})
-    assert json.loads(json.dumps(made)).get("order") == order
+    summary_json = events.summarize({"id": "e", "content": {"parts": parts}})
+    assert json.loads(json.dumps(summary_json)).get("order") == order
 
 
 def test_call_awaiting_confirmation_has_not_failed():
@@ -201,13 +201,13 @@ def test_every_text_that_a_summary_cuts_off_ends_with_an_ellipsis():
         {"codeExecutionResult": {"output": long}},
     ]
     speech = {"inputTranscription": {"text": long}, "outputTranscription": {"text": long}}
-    made = events.summarize({"content": {"parts": parts}, **speech})
+    summary_json = events.summarize({"content": {"parts": parts}, **speech})
     texts = [
-        made["thought"],
-        made["code"][0]["code"],
-        made["code"][1]["output"],
-        made["heard"],
-        made["voiced"],
+        summary_json["thought"],
+        summary_json["code"][0]["code"],
+        summary_json["code"][1]["output"],
+        summary_json["heard"],
+        summary_json["voiced"],
     ]
     assert [(len(text), text[-1]) for text in texts] == [(events.TEXT_LIMIT, "…")] * 5
 

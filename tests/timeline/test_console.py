@@ -132,12 +132,12 @@ async def test_run_refused_by_its_process_says_why(story, runtime):
 
 @pytest.mark.parametrize("htmx", [False, True])
 async def test_message_to_an_app_without_an_agent_is_refused(story, runtime, htmx):
-    gone = await units_of_work.write(lambda: Story(app="imported"))
-    refused = await send(gone, message="hi", htmx=htmx)
+    gone_story = await units_of_work.write(lambda: Story(app="imported"))
+    refused = await send(gone_story, message="hi", htmx=htmx)
     assert refused.status_code == (422 if htmx else 404)
     assert "App 'imported' cannot be run" in parse(refused.content).one("ul", "errorlist").text
-    await units_of_work.write(lambda: gone.calls("ask", "c1", waiting=True))
-    answered = await send(gone, call_id="c1", response="yes", htmx=htmx)
+    await units_of_work.write(lambda: gone_story.calls("ask", "c1", waiting=True))
+    answered = await send(gone_story, call_id="c1", response="yes", htmx=htmx)
     assert answered.status_code == (422 if htmx else 404)
     assert "App 'imported' cannot be run" in parse(answered.content).text
     assert (await runs(), runtime.requests) == ([], [])
@@ -158,8 +158,8 @@ async def test_message_to_a_broken_agent_is_refused_until_it_loads(story, runtim
 
 def test_page_of_an_app_that_cannot_be_run_has_no_composer(story, runtime, get):
     assert get(f"/sessions/id/{story.pk}/").all("form", "console")
-    gone = Story(app="imported")
-    page = get(f"/sessions/id/{gone.pk}/")
+    gone_story = Story(app="imported")
+    page = get(f"/sessions/id/{gone_story.pk}/")
     assert not page.all("form", "console")
     assert "App 'imported' cannot be run" in page.one("div", "console-unavailable").text
     assert "Send a message" not in page.one("main").text

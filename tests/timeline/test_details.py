@@ -38,7 +38,7 @@ def test_nothing_of_a_full_event_is_called_unknown_or_left_out():
     assert words["long-running calls"] == "call-1, call-2"
     assert (words["node"], words["output for"], words["message is output"]) == ("wf@1/agent@2", "wf@1", "yes")
     assert {tree.pointer for tree in details.trees} == {f"/{name}" for name in event_details.TREES}
-    assert [(heard.text, heard.is_finished) for heard in details.transcriptions] == [
+    assert [(transcription.text, transcription.is_finished) for transcription in details.transcriptions] == [
         ("in", True),
         ("out", False),
     ]

@@ -270,9 +270,9 @@ def test_marks_need_one_query_for_any_number_of_runs(story):
     def queries() -> list[str]:
         session = story.session
         window = windows.newest(session)
-        with CaptureQueriesContext(connection) as seen:
+        with CaptureQueriesContext(connection) as queries:
             read_timeline(session, window)
-        return [query["sql"] for query in seen]
+        return [query["sql"] for query in queries]
 
     create_run(story, "first", Status.CRASHED, error="lost")
     few = queries()

@@ -387,8 +387,8 @@ def test_state_of_many_keys_is_bounded_with_link_to_more(story, get):
 @pytest.mark.parametrize("at", ["", "&seq=1"])
 @pytest.mark.parametrize("size", ["", "&keys=all"])
 def test_a_state_of_very_many_keys_is_read_page_by_page(story, get, at, size):
-    wanted = [f"user:k{number:03}" for number in range(130)]
-    story.says("a", delta={"own": 1, **dict.fromkeys(wanted, 1)})
+    expected = [f"user:k{number:03}" for number in range(130)]
+    story.says("a", delta={"own": 1, **dict.fromkeys(expected, 1)})
     story.says("b", delta={"other": 2})
     seen, query = [], f"?{at}{size}"
     for _ in range(10):
@@ -401,7 +401,7 @@ def test_a_state_of_very_many_keys_is_read_page_by_page(story, get, at, size):
         if not following:
             break
         query = following[0].attrs["href"]
-    assert list(dict.fromkeys(seen)) == wanted
+    assert list(dict.fromkeys(seen)) == expected
     first = next(link for link in column.all("a") if link.text == "First user keys")
     assert "begin" not in first.attrs["href"]
 

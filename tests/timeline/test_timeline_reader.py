@@ -233,9 +233,9 @@ def test_an_error_shows_the_run_that_broke(story):
     lifecycle.finish(run.id, Run.Status.FAILED, error="boom", traceback="Traceback …", invocation_id="i1")
     story.says("fine")
     story.add(errorCode="RuntimeError", errorMessage="boom")
-    shown = items(story)
-    assert shown[1].run is None
-    assert shown[2].run.traceback == "Traceback …"
+    rows = items(story)
+    assert rows[1].run is None
+    assert rows[2].run.traceback == "Traceback …"
 
 
 def test_a_run_that_went_well_explains_no_error(story):
@@ -424,9 +424,9 @@ def test_only_answers_of_people_beside_their_call_name_it(story):
     story.calls("ask", "c2", waiting=True)
     story.invocation = "i2"
     story.answers("ask", "c2", author="user")
-    shown = items(story)
-    assert shown[2].earlier_calls == []
-    assert [call.seq for call in shown[4].earlier_calls] == [3]
+    rows = items(story)
+    assert rows[2].earlier_calls == []
+    assert [call.seq for call in rows[4].earlier_calls] == [3]
 
 
 def test_a_compaction_names_the_events_it_sums_up(story):
@@ -439,11 +439,11 @@ def test_a_compaction_names_the_events_it_sums_up(story):
     }
     story.add(author="user", actions={"compaction": span})
     story.add(author="user", actions={"compaction": {"startTimestamp": 1.0, "endTimestamp": 2.0}})
-    shown = items(story)
-    assert shown[4].covers == (1, 2)
-    assert shown[4].summary["compaction"]["text"] == "1, 2"
-    assert shown[5].covers is None
-    assert [shown[seq].compacted_by for seq in (1, 2, 3)] == [4, 4, 0]
+    rows = items(story)
+    assert rows[4].covers == (1, 2)
+    assert rows[4].summary["compaction"]["text"] == "1, 2"
+    assert rows[5].covers is None
+    assert [rows[seq].compacted_by for seq in (1, 2, 3)] == [4, 4, 0]
 
 
 def test_row_is_bounded_for_any_number_of_calls_and_writes(story):
@@ -543,9 +543,9 @@ def test_request_for_input_shows_no_schema(story):
     story.calls("adk_request_input", "c1", waiting=True, message="How long?", response_schema=schema)
     story.says("meanwhile")
     story.answers("adk_request_input", "c1", author="user", response={"days": 3})
-    shown = items(story)
-    assert shown[1].calls[0]["args"] == {"message": "How long?"}
-    assert [call.args for call in shown[3].earlier_calls] == [{"message": "How long?"}]
+    rows = items(story)
+    assert rows[1].calls[0]["args"] == {"message": "How long?"}
+    assert [call.args for call in rows[3].earlier_calls] == [{"message": "How long?"}]
 
 
 def test_event_that_changes_no_state_is_not_called_a_state_change(story):

@@ -76,8 +76,8 @@ def test_a_filter_of_traces_that_does_not_exist_is_refused(get: Get):
 def test_narrowed_traces_are_found_by_indexes():
     if connection.vendor != "sqlite":
         pytest.skip("PostgreSQL plans by the sizes of tables, and these are empty.")
-    wanted = waterfall.TraceFilter("weather", "ann", "s1", errors_only=True)
-    plan = waterfall.filter_traces(wanted).order_by("-started_at", "-pk")[:51].explain()
+    expected = waterfall.TraceFilter("weather", "ann", "s1", errors_only=True)
+    plan = waterfall.filter_traces(expected).order_by("-started_at", "-pk")[:51].explain()
     assert "USING INDEX trace_newest" in plan
     assert "INDEX call_failed" in plan
     assert "SCAN" not in plan.replace("SCAN sessions_app_trace USING INDEX", "")

@@ -110,9 +110,9 @@ class Web(Member):
 
     def session(self, app: str = "talker") -> int:
         """Create a session and return its key."""
-        made = self.post(f"/apps/{app}/users/ann/sessions")
+        response = self.post(f"/apps/{app}/users/ann/sessions")
         listed = self.get(f"/api/v1/sessions?app={app}")["sessions"]
-        return next(row["key"] for row in listed if row["id"] == made["id"])
+        return next(row["key"] for row in listed if row["id"] == response["id"])
 
     def run(self, session: int, text: str) -> str:
         """Start a run; return its id."""
@@ -254,9 +254,9 @@ class Team:
 
 def wait_for(read: Callable[[], Any], holds: Callable[[Any], bool], patience_s: float = PATIENCE_S) -> Any:
     """Read until what was read holds, and return it."""
-    begun = time.monotonic()
+    start = time.monotonic()
     while not holds(value := read()):
-        waited_s = time.monotonic() - begun
+        waited_s = time.monotonic() - start
         assert waited_s < patience_s, value
         pause_s = min(max(waited_s / 20, 0.05), MAX_PAUSE_S)  # each reading takes time of those waited for
         time.sleep(pause_s)

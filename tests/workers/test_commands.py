@@ -103,8 +103,8 @@ def test_wrong_option_is_refused_in_one_line(tmp_path, command, words):
 
 def test_worker_on_a_port_that_is_taken_names_its_option(tmp_path):
     agents = agents_of_team(tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as occupied:
+        address = f"127.0.0.1:{occupied.getsockname()[1]}"
         ended = devui(
             "postgresql://postgres@127.0.0.1:1/none", tmp_path, "worker", str(agents), "--listen", address
         )

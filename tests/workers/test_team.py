@@ -60,11 +60,11 @@ def test_runs_of_a_session_execute_in_order(shared_team):
 def test_adk_paths_stream_tokens_as_they_are_said(shared_team):
     """The talker says 20 words in a second. Frames that were held back would arrive together."""
     _team, one, other = shared_team
-    made = one.post("/apps/talker/users/ann/sessions")
+    response = one.post("/apps/talker/users/ann/sessions")
     body = {
         "appName": "talker",
         "userId": "ann",
-        "sessionId": made["id"],
+        "sessionId": response["id"],
         "streaming": True,
         "newMessage": {"role": "user", "parts": [{"text": f"say {WORDS}"}]},
     }

@@ -51,11 +51,11 @@ async def watch(client: httpx.Client, path: str) -> list[dict[str, Any]]:
 
 def stream_conversation(client: httpx.Client) -> str:
     """Talk with an agent as a person's program does; return the last text."""
-    made = client.post("/apps/talker/users/ben/sessions").json()
+    response = client.post("/apps/talker/users/ben/sessions").json()
     body = {
         "appName": "talker",
         "userId": "ben",
-        "sessionId": made["id"],
+        "sessionId": response["id"],
         "streaming": True,
         "newMessage": {"role": "user", "parts": [{"text": f"say {WORDS}"}]},
     }

@@ -71,9 +71,9 @@ def client_with_token(issuer, web, name):
     """Return a client of one web process with a token that another has issued."""
     headers = {"Origin": issuer.url, "Sec-Fetch-Site": "same-origin"}
     with client_of(issuer, headers=headers, cookies=signed_in(issuer, name)) as browser:
-        made = browser.post("/api/v1/tokens", json={"name": uuid.uuid4().hex, "role": name})
-        assert made.status_code == 201, made.text
-    return client_of(web, headers={"Authorization": f"Bearer {made.json()['token']}"})
+        response = browser.post("/api/v1/tokens", json={"name": uuid.uuid4().hex, "role": name})
+        assert response.status_code == 201, response.text
+    return client_of(web, headers={"Authorization": f"Bearer {response.json()['token']}"})
 
 
 def revoke_tokens(web, name):
@@ -86,9 +86,9 @@ def revoke_tokens(web, name):
 
 def new_session(client, app="talker"):
     """Create a session; return its id and key."""
-    made = client.post(f"/apps/{app}/users/ann/sessions", json={}).json()["id"]
+    response = client.post(f"/apps/{app}/users/ann/sessions", json={}).json()["id"]
     listed = client.get(f"/api/v1/sessions?app={app}").json()["sessions"]
-    return made, next(row["key"] for row in listed if row["id"] == made)
+    return response, next(row["key"] for row in listed if row["id"] == response)
 
 
 def test_sign_in_at_one_web_process_holds_at_the_other(team_with_users):

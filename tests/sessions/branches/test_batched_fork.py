@@ -94,8 +94,8 @@ def test_appends_between_slices_keep_the_fork_hidden_and_complete(
             lambda: story.says(f"later {number}", delta={"k0": f"late {number}", "app:a": "late"})
         )
         everywhere = listing.SessionFilter(realm=realms.COPYING)
-        for wanted in (listing.SessionFilter(), everywhere):
-            seen.update(listing.list_sessions(wanted).values_list("session_id", flat=True))
+        for session_filter in (listing.SessionFilter(), everywhere):
+            seen.update(listing.list_sessions(session_filter).values_list("session_id", flat=True))
         with pytest.raises(SessionMissing):
             find_session(AgentSession.objects.latest("pk").pk)
 

@@ -42,8 +42,8 @@ class Writers:
         """Start a writer, let it append for a while, and kill it."""
         self._tell("write")
         pid = int(self._until("pid").split()[1])
-        wanted = len(self.acks) + chance.randint(0, 40)
-        while len(self.acks) < wanted:
+        expected = len(self.acks) + chance.randint(0, 40)
+        while len(self.acks) < expected:
             self._until("ack")
         time.sleep(chance.uniform(0, 0.02))
         os.kill(pid, signal.SIGKILL)
