@@ -13,7 +13,6 @@ django_application = get_asgi_application()
 
 from channels.routing import ProtocolTypeRouter
 from django.conf import settings
-from django.utils.module_loading import import_string
 
 from devui.web.body_admission import BodyAdmission
 from devui.web.origins import SameOriginSockets
@@ -34,7 +33,7 @@ application = ForwardedClients(
             {
                 "http": BodyAdmission(django_application),
                 "websocket": SameOriginSockets(
-                    import_string(settings.DEVUI_SOCKET_GUARD)(serve_socket),
+                    serve_socket,
                     for_programs={"/run_live", f"/{settings.DEVUI_URL_PREFIX.strip('/')}/run_live"},
                 ),
             }

@@ -12,7 +12,6 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Count, Min, QuerySet
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.views.decorators.http import require_safe
 
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app.http import request_access
@@ -28,7 +27,6 @@ except ImportError:
     prometheus_client = None  # type: ignore[assignment]  # the extra `scale` installs it
 
 
-@require_safe
 def ready(request: HttpRequest) -> JsonResponse:
     """Report that the store answers and has the tables of this code, and with an engine the number of its workers.
 
@@ -50,7 +48,6 @@ def ready(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"status": "ready", **engine})
 
 
-@require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """Send the metrics in Prometheus' text format.
 

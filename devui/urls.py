@@ -4,9 +4,8 @@ from django.conf import settings
 from django.urls import URLPattern, URLResolver, include, path
 
 from devui.apis.urls import ADK, V1, ApiUrls
-from devui.web import views
-from devui.web.login import views as login
-from sessions_app.http import LazyRoute
+from sessions_app.roles import PUBLIC, READ, SIGN_IN, SIGN_OUT
+from sessions_app.routes import Route, require_rules
 
 
 def _login_urls() -> list[URLPattern | URLResolver]:
@@ -14,8 +13,8 @@ def _login_urls() -> list[URLPattern | URLResolver]:
     if getattr(settings, "DEVUI_USERS", False):
         return [path("", include("devui.accounts.urls"))]
     return [
-        path("login/", login.sign_in, name="devui-login"),
-        path("logout/", login.sign_out, name="devui-logout"),
+        Route("login/", "devui.web.login.views.sign_in", "devui-login", get=PUBLIC, post=SIGN_IN),
+        Route("logout/", "devui.web.login.views.sign_out", "devui-logout", post=SIGN_OUT),
     ]
 
 
@@ -24,19 +23,20 @@ def _worker_urls() -> list[URLPattern | URLResolver]:
     return [path("", include("devui.workers.urls"))] if getattr(settings, "DEVUI_ENGINE", "") else []
 
 
-urlpatterns = [
-    path("", views.home, name="home"),
-    path("go/", views.go, name="go"),
+PAGES: list[URLPattern | URLResolver] = [
+    Route("", "devui.web.views.home", "home", get=READ),
+    Route("go/", "devui.web.views.go", "go", get=READ),
     *_login_urls(),
     *_worker_urls(),
-    LazyRoute("ready", "devui.monitoring.ready", "ready"),
-    LazyRoute("metrics", "devui.monitoring.metrics", "metrics"),
+    Route("ready", "devui.monitoring.ready", "ready", get=PUBLIC),
+    Route("metrics", "devui.monitoring.metrics", "metrics", get=READ),
     path("", include("devui.web.adk_front_end")),
     path("", include("sessions_app.urls")),
     path("", include("evals_app.urls")),
-    ApiUrls("api/v1/", V1),
-    ApiUrls("", ADK),
 ]
+require_rules(PAGES)  # routes of the APIs are checked when they are built
+
+urlpatterns = [*PAGES, ApiUrls("api/v1/", V1), ApiUrls("", ADK)]
 
 handler400 = handler403 = "devui.web.error_responses.answer_refusal"
 handler404 = "devui.web.error_responses.handler404"

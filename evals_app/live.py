@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from django.template.loader import render_to_string
-from django.urls import URLPattern, path
+from django.urls import URLPattern
 
 from evals_app.analysis import case_matrix
 from evals_app.files import library
@@ -19,6 +19,8 @@ from sessions_app.agents.folder import configured_folder
 from sessions_app.live.broadcast import Broadcast
 from sessions_app.live.page_socket import Close, PageSocket, to_json
 from sessions_app.lookup import parse_number
+from sessions_app.roles import READ
+from sessions_app.routes import socket_route
 from sessions_app.store.database import units_of_work
 
 PAUSE_S = 0.15
@@ -147,6 +149,6 @@ def _render_row(run: EvalRun, row: case_matrix.MatrixRow) -> str:
 
 
 websocket_urlpatterns: list[URLPattern] = [
-    path("ws/evals/runs/<str:run_id>/", RunSocket.as_asgi(), name="eval-run-socket"),
-    path("ws/evals/evalsets/<int:pk>/", EvalsetSocket.as_asgi(), name="evalset-socket"),
+    socket_route("ws/evals/runs/<str:run_id>/", RunSocket.as_asgi(), READ, "eval-run-socket"),
+    socket_route("ws/evals/evalsets/<int:pk>/", EvalsetSocket.as_asgi(), READ, "evalset-socket"),
 ]

@@ -3,51 +3,123 @@
 from __future__ import annotations
 
 import sessions_app.paths  # noqa: F401 - registers the `seg` converter
-from sessions_app.http import LazyRoute
+from evals_app.roles import (
+    CANCEL_EVALS,
+    DELETE_EVALSET,
+    EVALSET,
+    EXPORT_EVALS,
+    NOTE,
+    REVIEWED_EVALSET,
+    RUN_EVALS,
+)
+from sessions_app.roles import READ, AccessRule, Role
+from sessions_app.routes import Route
 
 
-def page(route: str, view: str, name: str) -> LazyRoute:
+def page(route: str, view: str, name: str, **rules: AccessRule) -> Route:
     """Route to a view of this app, `MODULE.FUNCTION`, imported on demand."""
-    return LazyRoute(route, f"evals_app.views.{view}", name)
+    return Route(route, f"evals_app.views.{view}", name, **rules)
 
 
 urlpatterns = [
-    page("evals/", "evalsets.index", "evals"),
-    page("evals/evalsets.csv", "evalsets.csv_file", "evalsets-csv"),
-    page("evals/runs/<str:run_id>/", "run_reports.run", "eval-run"),
-    page("evals/runs/<str:run_id>/cancel/", "run_actions.cancel", "eval-run-cancel"),
-    page("evals/runs/<str:run_id>/resume/", "run_actions.resume", "eval-run-resume"),
-    page("evals/runs/<str:run_id>/retry/", "run_actions.retry", "eval-run-retry"),
-    page("evals/runs/<str:run_id>/again/", "run_actions.repeat", "eval-run-again"),
-    page("evals/runs/<str:run_id>/confirm/", "run_actions.confirm", "eval-run-confirm"),
-    page("evals/runs/<str:run_id>/parallelism/", "run_actions.set_parallelism", "eval-run-parallelism"),
+    page("evals/", "evalsets.index", "evals", get=READ),
+    page(
+        "evals/evalsets.csv",
+        "evalsets.csv_file",
+        "evalsets-csv",
+        get=AccessRule(Role.READER, "export", "evalset"),
+    ),
+    page("evals/runs/<str:run_id>/", "run_reports.run", "eval-run", get=READ),
+    page("evals/runs/<str:run_id>/cancel/", "run_actions.cancel", "eval-run-cancel", post=CANCEL_EVALS),
+    page("evals/runs/<str:run_id>/resume/", "run_actions.resume", "eval-run-resume", post=RUN_EVALS),
+    page("evals/runs/<str:run_id>/retry/", "run_actions.retry", "eval-run-retry", post=RUN_EVALS),
+    page("evals/runs/<str:run_id>/again/", "run_actions.repeat", "eval-run-again", post=RUN_EVALS),
+    page("evals/runs/<str:run_id>/confirm/", "run_actions.confirm", "eval-run-confirm", post=RUN_EVALS),
+    page(
+        "evals/runs/<str:run_id>/parallelism/",
+        "run_actions.set_parallelism",
+        "eval-run-parallelism",
+        post=RUN_EVALS,
+    ),
     page(
         "evals/runs/<str:run_id>/attempts/<int:attempt>/cancel/",
         "run_actions.cancel_attempt",
         "eval-attempt-cancel",
+        post=CANCEL_EVALS,
     ),
     page(
         "evals/runs/<str:run_id>/attempts/<int:attempt>/note/",
         "run_actions.note_attempt",
         "eval-attempt-note",
+        post=NOTE,
     ),
-    page("evals/runs/<str:run_id>/note/", "run_actions.note_run", "eval-run-note"),
-    page("evals/runs/<str:run_id>/baseline/", "run_actions.mark_baseline", "eval-run-baseline"),
-    page("evals/runs/<str:run_id>/compare/", "run_comparison.compare", "eval-run-compare"),
-    page("evals/runs/<str:run_id>/compare/export/", "run_comparison.export", "eval-compare-export"),
-    page("evals/runs/<str:run_id>/case/<int:attempt>/export/", "run_reports.export_case", "eval-case-export"),
-    page("evals/runs/<str:run_id>/export/<str:kind>/", "run_reports.export", "eval-run-export"),
-    page("evals/prices/", "prices.prices", "prices"),
-    page("evals/<seg:app_name>/<seg:evalset_id>/trend/", "trends.trend", "eval-trend"),
-    page("evals/new/", "evalset_creation.new", "eval-new"),
-    page("evals/upload/", "evalset_creation.upload", "eval-upload"),
-    page("evals/record/", "evalset_creation.record", "eval-record"),
-    page("evals/replay/<int:pk>/", "session_replays.replay", "session-replay"),
-    page("evals/<seg:app_name>/<seg:evalset_id>/", "evalsets.evalset", "evalset"),
-    page("evals/<seg:app_name>/<seg:evalset_id>/case/", "case_editor.edit", "eval-case"),
-    page("evals/<seg:app_name>/<seg:evalset_id>/change/", "evalset_actions.change", "evalset-change"),
-    page("evals/<seg:app_name>/<seg:evalset_id>/delete/", "evalset_actions.delete", "evalset-delete"),
-    page("evals/<seg:app_name>/<seg:evalset_id>/file/", "evalset_actions.file", "evalset-file"),
-    page("evals/<seg:app_name>/<seg:evalset_id>/plan/", "evalsets.plan", "evalset-plan"),
-    page("evals/<seg:app_name>/<seg:evalset_id>/versions/", "versions.index", "evalset-versions"),
+    page("evals/runs/<str:run_id>/note/", "run_actions.note_run", "eval-run-note", post=NOTE),
+    page("evals/runs/<str:run_id>/baseline/", "run_actions.mark_baseline", "eval-run-baseline", post=NOTE),
+    page("evals/runs/<str:run_id>/compare/", "run_comparison.compare", "eval-run-compare", get=READ),
+    page(
+        "evals/runs/<str:run_id>/compare/export/",
+        "run_comparison.export",
+        "eval-compare-export",
+        get=EXPORT_EVALS,
+    ),
+    page(
+        "evals/runs/<str:run_id>/case/<int:attempt>/export/",
+        "run_reports.export_case",
+        "eval-case-export",
+        get=EXPORT_EVALS,
+    ),
+    page(
+        "evals/runs/<str:run_id>/export/<str:kind>/",
+        "run_reports.export",
+        "eval-run-export",
+        get=EXPORT_EVALS,
+    ),
+    page("evals/prices/", "prices.prices", "prices", get=READ),
+    page("evals/<seg:app_name>/<seg:evalset_id>/trend/", "trends.trend", "eval-trend", get=READ),
+    page("evals/new/", "evalset_creation.new", "eval-new", get=READ, post=EVALSET.with_app_field("app")),
+    page(
+        "evals/upload/",
+        "evalset_creation.upload",
+        "eval-upload",
+        get=READ,
+        post=EVALSET.with_app_field("app"),
+    ),
+    page("evals/record/", "evalset_creation.record", "eval-record", get=READ, post=EVALSET),
+    page("evals/replay/<int:pk>/", "session_replays.replay", "session-replay", get=READ, post=RUN_EVALS),
+    page("evals/<seg:app_name>/<seg:evalset_id>/", "evalsets.evalset", "evalset", get=READ, post=RUN_EVALS),
+    page(
+        "evals/<seg:app_name>/<seg:evalset_id>/case/",
+        "case_editor.edit",
+        "eval-case",
+        get=READ,
+        post=REVIEWED_EVALSET,
+    ),
+    page(
+        "evals/<seg:app_name>/<seg:evalset_id>/change/",
+        "evalset_actions.change",
+        "evalset-change",
+        get=READ,
+        post=REVIEWED_EVALSET,
+    ),
+    page(
+        "evals/<seg:app_name>/<seg:evalset_id>/delete/",
+        "evalset_actions.delete",
+        "evalset-delete",
+        get=READ,
+        post=DELETE_EVALSET,
+    ),
+    page(
+        "evals/<seg:app_name>/<seg:evalset_id>/file/",
+        "evalset_actions.file",
+        "evalset-file",
+        get=AccessRule(Role.READER, "export", "evalset"),
+    ),
+    page(
+        "evals/<seg:app_name>/<seg:evalset_id>/plan/",
+        "evalsets.plan",
+        "evalset-plan",
+        get=READ,
+        post=READ,  # shows what a run would do
+    ),
+    page("evals/<seg:app_name>/<seg:evalset_id>/versions/", "versions.index", "evalset-versions", get=READ),
 ]

@@ -1,4 +1,4 @@
-"""Helpers for views: the request type, routes, partial pages, redirects, JSON responses and downloads."""
+"""Helpers for views: the request type, partial pages, redirects, JSON responses and downloads."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from typing import IO, Any, cast
 
 from django import http
 from django.shortcuts import render
-from django.urls import ResolverMatch, URLPattern
-from django.urls.resolvers import RoutePattern
-from django.utils.module_loading import import_string
 from django_htmx.middleware import HtmxDetails
 
 from sessions_app.store.errors import DevUIError
@@ -22,7 +19,6 @@ __all__ = [
     "EVENT_STREAM",
     "Access",
     "HttpRequest",
-    "LazyRoute",
     "download",
     "download_page",
     "error_frame",
@@ -77,32 +73,6 @@ class HttpRequest(http.HttpRequest):
 
     htmx: HtmxDetails
     devui_access: Access
-
-
-def _not_imported(request: http.HttpRequest, **_: Any) -> http.HttpResponse:
-    raise NotImplementedError("LazyRoute.resolve imports the view.")
-
-
-class LazyRoute(URLPattern):
-    """A route like `path(route, view, name=name)` whose view is imported by the first request for it.
-
-    Links need only its name. So a server starts without importing the pages that nobody has opened.
-    """
-
-    def __init__(self, route: str, view: str, name: str) -> None:
-        """Route to the view with the dotted name `view`."""
-        super().__init__(RoutePattern(route, name=name, is_endpoint=True), _not_imported, name=name)
-        self.lookup_str = view
-
-    def resolve(self, path: str) -> ResolverMatch | None:
-        """Return the match of a path, with the imported view."""
-        if self.callback is _not_imported and self.pattern.match(path):
-            self.import_view()
-        return super().resolve(path)
-
-    def import_view(self) -> None:
-        """Import the view."""
-        self.callback = import_string(self.lookup_str)
 
 
 def request_access(request: http.HttpRequest) -> Access:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from django.http import HttpRequest
-from ninja import Router, Schema
+from ninja import Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
 from devui.accounts import guard, personal_tokens, quotas
-from devui.accounts.roles import Role
+from devui.accounts.roles import ADMINISTER, CREATE_TOKEN, REMOVE_QUOTA, REVOKE_TOKEN, SET_QUOTA
+from sessions_app.api.routing import Router
 from sessions_app.api.schemas import ExtendedRow
 from sessions_app.http import note_object, person_name
+from sessions_app.roles import Role
+from sessions_app.routes import needs
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput
 from sessions_app.store.ids import StorableText
@@ -63,6 +66,7 @@ async def list_tokens(request: HttpRequest) -> dict[str, Any]:
 
 
 @router.post("", response={201: NewTokenOut})
+@needs(post=CREATE_TOKEN)
 async def create_token(request: HttpRequest, body: TokenIn) -> Status[NewTokenOut]:
     """Create a token. Its secret is in this response only.
 
@@ -82,6 +86,7 @@ async def create_token(request: HttpRequest, body: TokenIn) -> Status[NewTokenOu
 
 
 @router.delete("/{int:token}", response={204: None})
+@needs(delete=REVOKE_TOKEN)
 async def revoke_token(request: HttpRequest, token: int) -> Status[None]:
     """Revoke a token of yours.
 
@@ -142,12 +147,14 @@ class OwnQuotasOut(Schema):
 
 
 @quota_router.get("", response=QuotasOut)
+@needs(get=ADMINISTER)
 async def list_quotas(request: HttpRequest) -> dict[str, Any]:
     """List all quotas."""
     return {"quotas": await units_of_work.read(quotas.list_quotas)}
 
 
 @quota_router.put("", response=QuotasOut)
+@needs(put=SET_QUOTA)
 async def set_quota(request: HttpRequest, body: QuotaIn) -> dict[str, Any]:
     """Set a quota. Limits that the body does not name stay; null removes one. Without any limit it is removed.
 
@@ -162,6 +169,7 @@ async def set_quota(request: HttpRequest, body: QuotaIn) -> dict[str, Any]:
 
 
 @quota_router.delete("", response={204: None})
+@needs(delete=REMOVE_QUOTA)
 async def remove_quota(request: HttpRequest, person: str = "", app: str = "") -> Status[None]:
     """Remove a quota.
 

@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 
 from devui.accounts import targets
 from devui.accounts.models import AuditEntry
-from devui.accounts.roles import SIGN_IN, AccessRule
+from sessions_app.roles import SIGN_IN, AccessRule
 from sessions_app.store import scopes
 
 REFUSED_STATUSES = frozenset({401, 403, 429})

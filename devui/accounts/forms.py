@@ -8,8 +8,8 @@ from typing import Any, cast
 from django import forms
 
 from devui.accounts.quotas import LIMITS, MAX_AMOUNT, MAX_RUNS
-from devui.accounts.roles import Role
 from sessions_app.forms.query import PageQuery
+from sessions_app.roles import Role
 from sessions_app.store.ids import ID_BYTES
 
 DAYS = [("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"), ("", "never")]

@@ -1,4 +1,4 @@
-"""Guard with DEVUI_USERS=1: requires a user with the role from `roles.RULES`."""
+"""Guard with DEVUI_USERS=1: requires a user with the role from the rule of the route."""
 
 from __future__ import annotations
 
@@ -24,17 +24,6 @@ from django_htmx.middleware import HtmxDetails
 from devui.accounts import audit, personal_tokens, persons, targets, users
 from devui.accounts.audit import AuditedRequest
 from devui.accounts.persons import Person
-from devui.accounts.roles import (
-    APP_FIELDS,
-    EXPORT,
-    READ,
-    SOCKETS,
-    TARGET_APP_FIELDS,
-    AccessRule,
-    Role,
-    find_rule,
-    is_public,
-)
 from devui.web import error_responses
 from devui.web.body_admission import BodyAdmitted
 from devui.web.error_responses import ErrorAnswer
@@ -46,6 +35,8 @@ from devui.web.origins import AsgiApp, AsgiScope
 from devui.web.proxies import trusted_proxy_header
 from sessions_app.http import Access, request_access, set_access
 from sessions_app.http import HttpRequest as DevUIRequest
+from sessions_app.roles import EXPORT, READ, AccessRule, Role
+from sessions_app.routes import declared_rules, find_rule
 from sessions_app.store import scopes
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import DevUIError, Forbidden, StoreFault
@@ -163,13 +154,14 @@ class UserRequired(Middleware):
         rule, person, match = access.rule, access.person, access.match
         if person is None or match is None:
             return None
-        key = f"{request.method} {match.route}"
-        if app_field := APP_FIELDS.get(key):
-            named = await units_of_work.read(targets.app_in_body, request, match.route, app_field)
+        if rule.app_field:
+            named = await units_of_work.read(targets.app_in_body, request, match.route, rule.app_field)
             access.app = named or ""
             return _check_role(request, person, rule, access.app)
-        if app_field := TARGET_APP_FIELDS.get(key):
-            target = await units_of_work.read(targets.app_in_body, request, match.route, app_field)
+        if rule.target_app_field:
+            target = await units_of_work.read(
+                targets.app_in_body, request, match.route, rule.target_app_field
+            )
             return None if target == "" else _check_role(request, person, rule, target or "")
         if not rule.form_field:
             return None
@@ -182,12 +174,12 @@ class UserRequired(Middleware):
         if is_file and login_guard.is_public(request):
             return None
         access = await _identify_sender(request)
-        person, method = access.person, request.method or ""
+        person = access.person
         match = None if is_file else _find_route(request)
-        rule = find_rule(method, match.route) if match else None
+        rule = find_rule(match, request.method or "") if match else None
         access.match, access.rule = match, rule or READ
         if person is None:
-            if match is not None and is_public(method, match.route):
+            if rule is not None and rule.is_public:
                 return None
             if not await units_of_work.read(users.has_admin):
                 return error_responses.bare_response(request, NO_USERS)
@@ -196,7 +188,7 @@ class UserRequired(Middleware):
             return None
         if rule is None or person.role_in() >= rule.role or not person.has_app_roles:
             return _check_role(request, person, rule)
-        if f"{method} {match.route}" in APP_FIELDS:  # `process_view` reads the app
+        if rule.app_field:  # `process_view` reads the app
             return None
         app = await units_of_work.read(targets.find_app, match.route, match.kwargs)
         return _check_role(request, person, rule, app)
@@ -206,16 +198,17 @@ class UserSockets(GuardedSockets):
     """Opens sockets for users with the role, and closes them when their login ends."""
 
     def __init__(self, app: AsgiApp) -> None:
-        super().__init__(partial(_serve_recorded, app))
+        self.rule = declared_rules(app)["GET"]
+        super().__init__(partial(_serve_recorded, app, self.rule))
 
     async def may_open(self, scope: AsgiScope) -> bool:
         """Tell whether the sender of a handshake has the role for it; if not, write the audit entry."""
         try:
-            person = await _find_permitted(scope)
+            person = await _find_permitted(scope, self.rule)
         except DevUIError:
             person = None
         if person is None:
-            await _record_socket(scope, 403)
+            await _record_socket(scope, self.rule, 403)
         else:
             scope["devui_person"] = person.name
         return person is not None
@@ -223,7 +216,7 @@ class UserSockets(GuardedSockets):
     async def may_stay(self, scope: AsgiScope) -> bool:
         """Tell whether the sender of a handshake still has the role; true while the store does not answer."""
         try:
-            return await _find_permitted(scope) is not None
+            return await _find_permitted(scope, self.rule) is not None
         except StoreFault:
             return True
 
@@ -365,13 +358,7 @@ def _role_problem(person: Person, rule: AccessRule | None, app: str) -> ErrorAns
     )
 
 
-def _find_socket_rule(scope: AsgiScope) -> AccessRule | None:
-    prefix = settings.DEVUI_URL_PREFIX.strip("/")
-    path = str(scope["path"]).strip("/").removeprefix(prefix).strip("/")
-    return SOCKETS.get(path.partition("/")[0])
-
-
-async def _serve_recorded(app: AsgiApp, scope: AsgiScope, receive: Any, send: Any) -> None:
+async def _serve_recorded(app: AsgiApp, rule: AccessRule, scope: AsgiScope, receive: Any, send: Any) -> None:
     """Serve a socket, and write its audit entry when it is opened, refused or given up."""
     is_recorded = False
 
@@ -379,7 +366,7 @@ async def _serve_recorded(app: AsgiApp, scope: AsgiScope, receive: Any, send: An
         nonlocal is_recorded
         if not is_recorded:
             is_recorded = True
-            await _record_socket(scope, status)
+            await _record_socket(scope, rule, status)
 
     async def send_recorded(message: dict[str, Any]) -> None:
         await send(message)
@@ -391,10 +378,9 @@ async def _serve_recorded(app: AsgiApp, scope: AsgiScope, receive: Any, send: An
         await asyncio.shield(record_once(CLIENT_LEFT))
 
 
-async def _record_socket(scope: AsgiScope, status: int) -> None:
+async def _record_socket(scope: AsgiScope, rule: AccessRule, status: int) -> None:
     """Write the audit entry of a socket that runs an agent."""
-    rule = _find_socket_rule(scope)
-    if rule is None or not rule.action:
+    if not rule.action:
         return
     with suppress(DevUIError):
         person = await _find_person(scope, *login_guard.handshake_credentials(scope))
@@ -407,11 +393,10 @@ async def _record_socket(scope: AsgiScope, status: int) -> None:
             await units_of_work.write(audit.record_request, audited)
 
 
-async def _find_permitted(scope: AsgiScope) -> Person | None:
+async def _find_permitted(scope: AsgiScope, rule: AccessRule) -> Person | None:
     """Return the sender of a socket's handshake; None without the role for it."""
-    rule = _find_socket_rule(scope)
     person = await _find_person(scope, *login_guard.handshake_credentials(scope))
     apps = targets.apps_in_query(scope.get("query_string", b""))
-    if rule is None or person is None or any(person.role_in(app) < rule.role for app in apps):
+    if person is None or any(person.role_in(app) < rule.role for app in apps):
         return None
     return person

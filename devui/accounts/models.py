@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from django.contrib.auth.models import User
 from django.db import models
 
-from devui.accounts.roles import Role
+from sessions_app.roles import Role
 from sessions_app.store.errors import Forbidden
 
 

@@ -9,9 +9,9 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from devui.accounts.models import Token
-from devui.accounts.roles import Role
 from devui.web.login.credentials_file import TOKEN_PREFIX
 from devui.web.login.digests import digest
+from sessions_app.roles import Role
 from sessions_app.store.errors import AlreadyExists, NotFound
 from sessions_app.store.events.call_usage import DAY_S
 

@@ -13,9 +13,9 @@ from django.contrib.auth.models import User
 
 from devui.accounts import logins, personal_tokens
 from devui.accounts.models import Membership
-from devui.accounts.roles import Role
 from devui.web.login import credentials_file
 from devui.web.login.authentication import bearer_token
+from sessions_app.roles import Role
 
 LOGIN_FILE_SENDER = "token of login.json"
 """Name, in the audit log, of the sender of a request with the token of the one-password login."""

@@ -11,8 +11,8 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, models, transaction
 
 from devui.accounts.models import Login, Membership, OidcAccount
-from devui.accounts.roles import Role
 from devui.web.login.password_strength import require_strong_password
+from sessions_app.roles import Role
 from sessions_app.store.errors import AlreadyExists, BadInput, NotFound
 from sessions_app.store.ids import check_id
 from sessions_app.store.short_texts import join_names

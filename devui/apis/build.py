@@ -12,6 +12,8 @@ from typing import Any, cast
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import URLPattern, URLResolver
+from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from ninja.openapi.docs import Swagger
@@ -24,6 +26,8 @@ from evals_app import api as evals
 from evals_app.api import adk as adk_evals
 from sessions_app.api import request_bodies
 from sessions_app.api import routers as sessions
+from sessions_app.roles import READ
+from sessions_app.routes import declare_rules, require_rules
 
 
 class BodyParser(Parser):
@@ -99,5 +103,16 @@ for api in (adk, v1):
     for kind in (Exception, Http404, HttpError, ValidationError):
         api.add_exception_handler(kind, _error_response)
 
-PATTERNS = {api.urls_namespace: api.urls[0] for api in (adk, v1)}
+
+def _build_patterns(api: NinjaAPI) -> list[URLPattern | URLResolver]:
+    """Return the URL patterns of an API; django-ninja adds those of its documentation."""
+    patterns: list[URLPattern | URLResolver] = api.urls[0]
+    for pattern in patterns:
+        if isinstance(pattern, URLPattern) and pattern.lookup_str.startswith("ninja.openapi."):
+            pattern.callback = declare_rules(require_safe(pattern.callback), {"GET": READ})
+    require_rules(patterns)
+    return patterns
+
+
+PATTERNS = {api.urls_namespace: _build_patterns(api) for api in (adk, v1)}
 """URL patterns by namespace of the API."""

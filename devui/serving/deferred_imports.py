@@ -11,7 +11,7 @@ from django.core.signals import request_finished
 from django.urls import get_resolver
 
 from devui.apis.urls import APIS
-from sessions_app.http import LazyRoute
+from sessions_app.routes import Route
 
 DELAY_S = 1.0
 """Seconds between the first response and the imports: further requests of the first page take precedence."""
@@ -36,7 +36,7 @@ def import_everything() -> None:
     pending = list(get_resolver().url_patterns)
     while pending:
         route = pending.pop()
-        if isinstance(route, LazyRoute):
+        if isinstance(route, Route):
             route.import_view()
         pending += getattr(route, "url_patterns", ())
     import_module("devui.web.socket_routes")

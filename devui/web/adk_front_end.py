@@ -13,9 +13,10 @@ from functools import cache
 from pathlib import Path
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
-from django.urls import path, reverse
-from django.views.decorators.http import require_safe
+from django.urls import reverse
 
+from sessions_app.roles import READ
+from sessions_app.routes import Route
 from sessions_app.store.errors import NotFound
 
 INDEX = "index.html"
@@ -61,14 +62,12 @@ def front_end_folder() -> Path | None:
     return browser if (browser / INDEX).is_file() else None
 
 
-@require_safe
 def redirect_to_index(request: HttpRequest) -> HttpResponse:
     """Redirect to the first page, whose addresses are relative to a folder."""
     query = request.META.get("QUERY_STRING", "")
     return HttpResponseRedirect(reverse("front-end") + (f"?{query}" if query else ""))
 
 
-@require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """Return the first page with its own policy.
 
@@ -84,7 +83,6 @@ def index(request: HttpRequest) -> HttpResponse:
     return HttpResponse(_first_page(), headers=headers)
 
 
-@require_safe
 def runtime_config(request: HttpRequest) -> HttpResponse:
     """Return the server's address. Under a path it is absolute: the front end derives socket addresses from it."""
     root = reverse("home").rstrip("/")
@@ -92,13 +90,11 @@ def runtime_config(request: HttpRequest) -> HttpResponse:
     return JsonResponse(config, headers={"Cache-Control": "no-store"})
 
 
-@require_safe
 def logo(request: HttpRequest) -> HttpResponse:
     """Return that the front end keeps ADK's own logo."""
     return JsonResponse({"logo_text": None, "logo_image_url": None})
 
 
-@require_safe
 def serve_file(request: HttpRequest, name: str) -> HttpResponse:
     """Return a file of the front end. A missing file gives a 404 in its content type."""
     asset = _front_end_files().get(name)
@@ -139,9 +135,9 @@ def _content_type(file_path: Path) -> str:
 
 
 urlpatterns = [
-    path("dev-ui", redirect_to_index),
-    path("dev-ui/", index, name="front-end"),
-    path("dev-ui/assets/config/runtime-config.json", runtime_config),
-    path("dev-ui/config", logo),
-    path("dev-ui/<path:name>", serve_file),
+    Route("dev-ui", f"{__name__}.redirect_to_index", get=READ),
+    Route("dev-ui/", f"{__name__}.index", "front-end", get=READ),
+    Route("dev-ui/assets/config/runtime-config.json", f"{__name__}.runtime_config", get=READ),
+    Route("dev-ui/config", f"{__name__}.logo", get=READ),
+    Route("dev-ui/<path:name>", f"{__name__}.serve_file", get=READ),
 ]

@@ -21,13 +21,12 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 from devui.web import error_responses, origins
 from devui.web.mount_path import is_below_mount
 from sessions_app.api import request_bodies
+from sessions_app.routes import SAFE_METHODS
 from sessions_app.store.errors import BadInput
 
 GetResponse = Callable[[HttpRequest], Any]
 LARGE_BYTES = 128 * 1024
 """Size from which a body is parsed in a thread, because parsing would block the event loop for milliseconds."""
-
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"

@@ -1,17 +1,23 @@
-"""Routes of sockets, imported with the first socket."""
+"""Routes of sockets, imported with the first socket. The guard of the login is around each."""
 
-from typing import Any, cast
+from __future__ import annotations
 
 from channels.routing import URLRouter
 from channels.security.websocket import WebsocketDenier
 from django.conf import settings
-from django.urls import path, re_path
+from django.urls import URLPattern, path, re_path
+from django.utils.module_loading import import_string
 
 from evals_app.live import websocket_urlpatterns as eval_sockets
 from sessions_app.api.live import run_live
 from sessions_app.live.consumers import websocket_urlpatterns as session_sockets
+from sessions_app.roles import RUN
+from sessions_app.routes import require_rules, socket_route
 
-sockets = URLRouter([*session_sockets, *eval_sockets, path("run_live", cast(Any, run_live))])
+routes = [*session_sockets, *eval_sockets, socket_route("run_live", run_live, RUN)]
+require_rules(routes)
+guard = import_string(settings.DEVUI_SOCKET_GUARD)
+sockets = URLRouter([URLPattern(route.pattern, guard(route.callback), name=route.name) for route in routes])
 prefix = settings.DEVUI_URL_PREFIX.strip("/")
 """Some proxies keep the prefix in the path, some strip it. Sockets accept both."""
 

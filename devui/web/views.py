@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 
 from devui.web.agent_evalsets import AgentEvalset, read_folder_evalsets
 from sessions_app.agents import remotes
@@ -15,7 +14,6 @@ from sessions_app.sessions import list_updates, listing, overview, saved_views
 MAX_SESSIONS = 8
 
 
-@require_safe
 def home(request: HttpRequest) -> HttpResponse:
     """Show every agent with its state, newest sessions and evalsets. Unknown states are requested later.
 
@@ -39,7 +37,6 @@ def home(request: HttpRequest) -> HttpResponse:
     return render(request, "devui/home.html", context)
 
 
-@require_safe
 def go(request: HttpRequest) -> HttpResponse:
     """Show the command palette's page, or the two fragments that the palette loads."""
     typed = request.GET.get("q", "").strip()

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from django.http import HttpRequest
-from ninja import P, PathEx, Router, Schema
+from ninja import P, PathEx, Schema
 from ninja.responses import Status
 from pydantic import Field
 
 from devui.workers import worker_control
 from devui.workers.overview import WorkerOverview, WorkerRun, read_overview
+from devui.workers.roles import DRAIN, REMOVE
+from sessions_app.api.routing import Router
 from sessions_app.api.schemas import NULL_IF_EMPTY, ROW_PK, ErrorBody
+from sessions_app.routes import needs
 from sessions_app.store.database import units_of_work
 
 router = Router(tags=["workers"])
@@ -103,6 +106,7 @@ async def list_workers(request: HttpRequest) -> WorkerOverview:
 
 
 @router.post("/{worker_id}/drain", response={204: None, 404: ErrorBody})
+@needs(post=DRAIN)
 async def drain_worker(request: HttpRequest, worker_id: WorkerId) -> Status[None]:
     """Let a worker finish its runs, take no more, and end, as on SIGTERM. Returns before the worker ends.
 
@@ -114,6 +118,7 @@ async def drain_worker(request: HttpRequest, worker_id: WorkerId) -> Status[None
 
 
 @router.delete("/{worker_id}", response={204: None, 404: ErrorBody})
+@needs(delete=REMOVE)
 async def remove_worker(request: HttpRequest, worker_id: WorkerId) -> Status[None]:
     """Stop listing a worker that is gone, or end a living one at once. Other workers take over its runs.
 

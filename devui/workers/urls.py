@@ -1,9 +1,17 @@
 """URLs of the workers' pages, imported only with `DEVUI_ENGINE`."""
 
-from sessions_app.http import LazyRoute
+from devui.workers.roles import DRAIN, REMOVE
+from sessions_app.roles import READ
+from sessions_app.routes import Route
 
 urlpatterns = [
-    LazyRoute("workers/", "devui.workers.views.workers", "workers"),
-    LazyRoute("workers/<str:worker_id>/drain/", "devui.workers.views.drain", "worker-drain"),
-    LazyRoute("workers/<str:worker_id>/remove/", "devui.workers.views.remove", "worker-remove"),
+    Route("workers/", "devui.workers.views.workers", "workers", get=READ),
+    Route("workers/<str:worker_id>/drain/", "devui.workers.views.drain", "worker-drain", post=DRAIN),
+    Route(
+        "workers/<str:worker_id>/remove/",
+        "devui.workers.views.remove",
+        "worker-remove",
+        get=READ,
+        post=REMOVE,
+    ),
 ]

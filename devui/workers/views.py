@@ -6,7 +6,6 @@ from hashlib import sha256
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from devui.workers import worker_control
 from devui.workers.overview import WorkerOverview, WorkerStatus, find_listed_worker, read_overview
@@ -18,7 +17,6 @@ REMOVE = "devui/workers/remove.html"
 MARK_LENGTH = 16
 
 
-@require_safe
 def workers(request: HttpRequest) -> HttpResponse:
     """Show all workers and the runs that wait; for htmx the list, or 204 if it is the one with the `mark`."""
     overview = read_overview()
@@ -29,7 +27,6 @@ def workers(request: HttpRequest) -> HttpResponse:
     return render_partial(request, PAGE, context, partial="workers")
 
 
-@require_POST
 def drain(request: HttpRequest, worker_id: str) -> HttpResponse:
     """Let a worker finish its runs and take no more.
 
@@ -40,7 +37,6 @@ def drain(request: HttpRequest, worker_id: str) -> HttpResponse:
     return redirect("workers")
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 def remove(request: HttpRequest, worker_id: str) -> HttpResponse:
     """Ask for confirmation; on POST stop listing a worker that is gone, or end a living one at once.
 

@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import P, QueryEx, Router, Schema
+from ninja import P, QueryEx, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
+from evals_app import roles
 from evals_app.analysis import retries, run_summary
 from evals_app.analysis.exports import run_json
 from evals_app.api.results import router as results
@@ -20,8 +21,10 @@ from evals_app.files import library
 from evals_app.metrics.catalog import all_metrics, describe
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import deletion, dispatch, run_form, run_orders
+from sessions_app.api.routing import Router
 from sessions_app.api.schemas import REFUSALS, ErrorBody
 from sessions_app.http import json_text, note_object, person_name
+from sessions_app.routes import needs
 from sessions_app.store.database import pagination, units_of_work
 from sessions_app.store.ids import StorableText
 
@@ -131,6 +134,7 @@ def list_metrics(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 @router.post("/runs", response={202: dict[str, Any], **REFUSALS})
+@needs(post=roles.RUN_EVALS.with_app_field("app"))
 async def start_run(request: HttpRequest, body: RunIn) -> Status[dict[str, Any]]:
     """Start a run. Its status shows the progress."""
     note_object(request, body.evalset, app=body.app)
@@ -159,6 +163,7 @@ async def get_run(request: HttpRequest, run_id: RunId) -> dict[str, Any]:
 
 
 @router.delete("/runs/{run_id}", response={204: None, 404: ErrorBody, 409: ErrorBody})
+@needs(delete=roles.DELETE_RUN)
 async def delete_run(request: HttpRequest, run_id: RunId) -> Status[None]:
     """Delete a run that has ended, with its attempts' sessions, state, artifacts and memory."""
     await units_of_work.read(
@@ -180,6 +185,7 @@ async def get_attempt(request: HttpRequest, attempt: int) -> dict[str, Any]:
 
 
 @router.post("/runs/{run_id}/cancel", response={202: dict[str, Any], **REFUSALS})
+@needs(post=roles.CANCEL_EVALS)
 async def cancel_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Request the cancellation of a run. A run that has ended stays as it is."""
     await units_of_work.read(run_summary.find_run, run_id)

@@ -14,10 +14,10 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Router
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from evals_app import roles
 from evals_app.analysis import adk_result_json
 from evals_app.cases import adk_edits, session_cases
 from evals_app.files import file_changes, library
@@ -28,7 +28,9 @@ from evals_app.metrics.metric import Metric
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import dispatch, run_form, run_orders
 from sessions_app.api import request_bodies
+from sessions_app.api.routing import Router
 from sessions_app.http import json_text, note_object, person_name
+from sessions_app.routes import needs
 from sessions_app.store import redaction, scopes
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.database.change_listener import subscribe
@@ -104,6 +106,7 @@ async def list_evalsets(request: HttpRequest, app_name: str) -> dict[str, list[s
 
 
 @router.post(DEV + "/eval-sets")
+@needs(post=roles.EVALSET)
 async def create_evalset(request: HttpRequest, app_name: str) -> HttpResponseBase:
     """Create an evalset as a file in the agent's folder."""
     evalset_body = request_bodies.validate(request_bodies.parse(request), NewSetBody).eval_set
@@ -116,6 +119,7 @@ async def create_evalset(request: HttpRequest, app_name: str) -> HttpResponseBas
 
 
 @router.post(OLD_SET)
+@needs(post=roles.EVALSET)
 async def create_evalset_by_id(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Create an evalset as a file in the agent's folder. Deprecated in ADK."""
     await units_of_work.write(file_changes.create_evalset, app_name, evalset_id, [])
@@ -129,6 +133,7 @@ async def get_evalset(request: HttpRequest, app_name: str, evalset_id: str) -> H
 
 
 @router.delete(NEW_SET)
+@needs(delete=roles.DELETE_EVALSET)
 async def delete_evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Remove an evalset's file. Its runs stay."""
     await units_of_work.write(file_changes.remove_evalset, app_name, evalset_id)
@@ -148,6 +153,7 @@ async def get_case(request: HttpRequest, app_name: str, evalset_id: str, case_id
     )
 
 
+@needs(put=roles.EVALSET)
 async def update_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Change a case. Fields that the body lacks, such as rubrics, stay as they are."""
     body = request_bodies.validate(request_bodies.parse(request), Json)
@@ -155,12 +161,14 @@ async def update_case(request: HttpRequest, app_name: str, evalset_id: str, case
     return _json_answer(None)
 
 
+@needs(delete=roles.EVALSET)
 async def delete_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Delete a case."""
     await _call_with_evalset(app_name, evalset_id, adk_edits.remove_case, case_id)
     return _json_answer(None)
 
 
+@needs(post=roles.EVALSET)
 async def add_session(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Make a session's conversation a case, which starts with the state that the session started with."""
     body = request_bodies.validate(request_bodies.parse(request), AddedSession)
@@ -176,12 +184,14 @@ async def add_session(request: HttpRequest, app_name: str, evalset_id: str) -> H
 
 
 @router.post(NEW_SET + "/run")
+@needs(post=roles.RUN_EVALS)
 async def run(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Run an evalset and respond when the run has ended. The run has a page like any other."""
     return _json_answer({"runEvalResults": await _run_cases(request, app_name, evalset_id)})
 
 
 @router.post(OLD_SET + "/run_eval")
+@needs(post=roles.RUN_EVALS)
 async def run_by_old_name(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Run an evalset and respond when the run has ended. Deprecated in ADK."""
     return _json_answer(await _run_cases(request, app_name, evalset_id))

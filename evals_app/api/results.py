@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from ninja import P, QueryEx, Router, Schema
+from ninja import P, QueryEx, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
+from evals_app import roles
 from evals_app.analysis import baselines, run_summary, trends
 from evals_app.analysis.ci_gate import REGRESSION, Gate, GateResult
 from evals_app.analysis.exports import comparison_json, comparison_page, html_page
@@ -16,8 +17,10 @@ from evals_app.api.run_actions import RunId
 from evals_app.files import library
 from evals_app.runs.writes import notes
 from sessions_app import prices
+from sessions_app.api.routing import Router
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.http import download_page, person_name
+from sessions_app.routes import needs
 from sessions_app.store.database import units_of_work
 from sessions_app.store.ids import StorableText
 
@@ -57,6 +60,7 @@ async def compare_run(
 
 
 @router.get("/runs/{run_id}/compare/html", response={200: None, **REFUSALS})
+@needs(get=roles.EXPORT_EVALS)
 async def export_comparison(
     request: HttpRequest, run_id: RunId, against: Against = "baseline"
 ) -> HttpResponse:
@@ -66,6 +70,7 @@ async def export_comparison(
 
 
 @router.get("/attempts/{int:attempt}/html", response={200: None, **REFUSALS})
+@needs(get=roles.EXPORT_EVALS)
 async def export_case(request: HttpRequest, attempt: int) -> HttpResponse:
     """Return the case of an attempt, with its repetitions in this run, as one HTML file, without credentials."""
     page = await units_of_work.read(lambda: html_page.case_html(run_summary.find_attempt(attempt)))
@@ -81,6 +86,7 @@ async def get_trend(request: HttpRequest, app: StorableText, evalset: StorableTe
 
 
 @router.put("/runs/{run_id}/baseline", response={204: None, **REFUSALS})
+@needs(put=roles.NOTE)
 async def mark_baseline(request: HttpRequest, run_id: RunId, body: Baseline) -> Status[None]:
     """Make a run the baseline of its evalset, in place of the previous one, or undo that."""
     await units_of_work.write(notes.mark_baseline, run_id, body.baseline, person=person_name(request))
@@ -88,6 +94,7 @@ async def mark_baseline(request: HttpRequest, run_id: RunId, body: Baseline) -> 
 
 
 @router.put("/runs/{run_id}/note", response={204: None, **REFUSALS})
+@needs(put=roles.NOTE)
 async def note_run(request: HttpRequest, run_id: RunId, body: Note) -> Status[None]:
     """Store a note on a run."""
     await units_of_work.write(notes.note_run, run_id, body.note, person=person_name(request))
@@ -95,6 +102,7 @@ async def note_run(request: HttpRequest, run_id: RunId, body: Note) -> Status[No
 
 
 @router.put("/attempts/{int:attempt}/note", response={204: None, **REFUSALS})
+@needs(put=roles.NOTE)
 async def note_attempt(request: HttpRequest, attempt: int, body: Note) -> Status[None]:
     """Store a note on an attempt."""
     await units_of_work.write(notes.note_attempt, attempt, body.note, person=person_name(request))

@@ -6,10 +6,11 @@ from functools import partial
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import P, PathEx, Router, Schema
+from ninja import P, PathEx, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
+from evals_app import roles
 from evals_app.analysis import baselines, run_summary
 from evals_app.analysis.exports import run_json
 from evals_app.cases import session_cases
@@ -18,9 +19,11 @@ from evals_app.runs import dispatch, rerun, run_orders
 from evals_app.runs.replayed_sessions import order_replay
 from evals_app.runs.writes import runs
 from evals_app.runs.writes.attempts import request_cancel_attempt
+from sessions_app.api.routing import Router
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.http import note_object, person_name
 from sessions_app.lookup import find_session
+from sessions_app.routes import needs
 from sessions_app.store.database import retry, units_of_work
 
 router = Router(tags=["evals"])
@@ -70,6 +73,7 @@ class ReplayIn(Schema):
 
 
 @router.post("/runs/{run_id}/resume", response={202: dict[str, Any], **REFUSALS})
+@needs(post=roles.RUN_EVALS)
 async def resume_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Resume a run: execute its unfinished attempts. Ended attempts stay as they are."""
     return await accepted_response(
@@ -80,6 +84,7 @@ async def resume_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, An
 
 
 @router.post("/runs/{run_id}/retry", response={202: dict[str, Any], **REFUSALS})
+@needs(post=roles.RUN_EVALS)
 async def retry_run(request: HttpRequest, run_id: RunId, body: RetryIn) -> Status[dict[str, Any]]:
     """Retry attempts. Those without an outcome restart in the run; a new run tries the others again.
 
@@ -96,6 +101,7 @@ async def retry_run(request: HttpRequest, run_id: RunId, body: RetryIn) -> Statu
 
 
 @router.post("/runs/{run_id}/again", response={202: dict[str, Any], **REFUSALS})
+@needs(post=roles.RUN_EVALS)
 async def repeat_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Start a run that repeats this one exactly, with the current code."""
     return await accepted_response(
@@ -108,6 +114,7 @@ async def repeat_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, An
 
 
 @router.post("/runs/{run_id}/confirm", response={202: dict[str, Any], **REFUSALS})
+@needs(post=roles.RUN_EVALS)
 async def confirm_run(request: HttpRequest, run_id: RunId, body: ConfirmIn) -> Status[dict[str, Any]]:
     """Repeat the cases that look worse than in another run. Comparisons with that run then use the repetitions."""
 
@@ -121,6 +128,7 @@ async def confirm_run(request: HttpRequest, run_id: RunId, body: ConfirmIn) -> S
 
 
 @router.put("/runs/{run_id}/parallelism", response={200: dict[str, Any], **REFUSALS})
+@needs(put=roles.RUN_EVALS)
 async def set_parallelism(request: HttpRequest, run_id: RunId, body: Parallelism) -> dict[str, Any]:
     """Change how many attempts of a run execute at once. A run that has ended stays as it is."""
     await units_of_work.read(run_summary.find_run, run_id)
@@ -130,6 +138,7 @@ async def set_parallelism(request: HttpRequest, run_id: RunId, body: Parallelism
 
 
 @router.post("/runs/{run_id}/attempts/{int:attempt}/cancel", response={202: dict[str, Any], **REFUSALS})
+@needs(post=roles.CANCEL_EVALS)
 async def cancel_attempt(request: HttpRequest, run_id: RunId, attempt: int) -> Status[dict[str, Any]]:
     """Request the cancellation of an attempt. One that has ended stays as it is."""
     run = await units_of_work.read(run_summary.find_run, run_id)
@@ -141,6 +150,7 @@ async def cancel_attempt(request: HttpRequest, run_id: RunId, attempt: int) -> S
 
 
 @router.post("/replays", response={202: dict[str, Any], **REFUSALS})
+@needs(post=roles.RUN_EVALS)
 async def replay_session(request: HttpRequest, body: ReplayIn) -> Status[dict[str, Any]]:
     """Replay a session: send its user messages to the current agent, from the session's initial state."""
     session = await units_of_work.read(find_session, body.session)

@@ -11,7 +11,6 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.utils.http import urlencode
-from django.views.decorators.http import require_http_methods
 
 from evals_app.cases import edits
 from evals_app.cases import review as case_review
@@ -59,7 +58,6 @@ class EditorPage:
     has_changed: bool = False
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     """Show the form of a case: `?id=` to edit one, `?copy=` a copy of one, neither: an empty one.
 

@@ -11,7 +11,6 @@ from functools import partial
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods, require_safe
 
 from evals_app.cases import edits, review, uploads
 from evals_app.files import file_changes, library
@@ -71,7 +70,6 @@ class FileAction:
         return partial(edits.append_cases, new_cases=cases)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     """Show what `action` would change of an evalset's file; a POST with the mark of what was shown writes it.
 
@@ -152,7 +150,6 @@ def _case_position(evalset: EvalSet, action: FileAction) -> int:
         return 0
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 async def delete(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     """Ask whether an evalset's file is to be removed; remove it. Its runs stay, with what it said.
 
@@ -172,7 +169,6 @@ def _render_deletion(request: HttpRequest, app_name: str, evalset_id: str) -> Ht
     return render(request, DELETE, {"evalset": evalset, "runs": evalset.runs.count()})
 
 
-@require_safe
 async def file(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     """Send an evalset's file as it is.
 

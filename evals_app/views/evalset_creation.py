@@ -8,7 +8,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods
 
 from evals_app.cases import edits, review, session_cases, uploads
 from evals_app.cases.session_cases import CaseOptions, SessionTurn, WrittenKey
@@ -40,7 +39,6 @@ Refused = list[tuple[str, DevUIError]]
 """Name of a file → why it was refused; "": all of them."""
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 async def new(request: HttpRequest) -> HttpResponse:
     """Show the form of a new evalset; make one."""
     if request.method != "POST":
@@ -66,7 +64,6 @@ def _render_new_form(
     return render(request, NEW, context, status=error.status if error else 200)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 async def upload(request: HttpRequest) -> HttpResponse:
     """Show the form that uploads evalsets, scenarios or a `test_config.json`; put them beside their agent."""
     if request.method != "POST":
@@ -168,7 +165,6 @@ class CasesRequest:
         )
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 async def record(request: HttpRequest) -> HttpResponse:
     """Make cases of the sessions that `?session=` names; of one, the part from `?first=` to `?last=` if wanted.
 

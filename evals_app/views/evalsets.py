@@ -11,7 +11,6 @@ from typing import Any
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_http_methods, require_safe
 
 from evals_app.analysis import attempt_detail, planned_runs, power
 from evals_app.cases.case_list import CaseList
@@ -35,7 +34,6 @@ FILE = "evalset-file"
 """Element that shows what the file says, and follows it."""
 
 
-@require_safe
 async def index(request: HttpRequest) -> HttpResponse:
     """Show the evalsets of all apps, or of `?app=`, with the newest run of each."""
     app = request.GET.get("app", "")
@@ -50,7 +48,6 @@ def _render_index(request: HttpRequest, app: str) -> HttpResponse:
     return render_partial(request, "devui/evals/list.html", context, partial="evalsets")
 
 
-@require_safe
 def csv_file(request: HttpRequest) -> HttpResponse:
     """Download the evalsets as CSV, in the order and with the columns of the list."""
     table = evalset_columns.TABLE.arrange(request)
@@ -67,7 +64,6 @@ def _evalset_rows(evalsets: Sequence[EvalSet]) -> list[EvalsetRow]:
     return [EvalsetRow(row, library.file_problems(row), newest.get(row.pk)) for row in evalsets]
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 async def evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     """Show an evalset and its runs; a POST starts a run.
 
@@ -102,7 +98,6 @@ def _read_order(request: HttpRequest, evalset_row: EvalSet) -> RunOrder:
     return order
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 async def plan(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     """Show the chance to see a drop in the run of a submitted form; by GET, of all cases with one repetition.
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 
 from evals_app.analysis import model_prices
 from sessions_app.prices import NAME, current_prices, price_folders
 
 
-@require_safe
 def prices(request: HttpRequest) -> HttpResponse:
     """Show which file of prices is used, what it says, and which models have none."""
     table = current_prices()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from evals_app.analysis import baselines, run_summary
 from evals_app.models import EvalRun
@@ -17,7 +16,6 @@ from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput
 
 
-@require_POST
 async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
     """Request the cancellation of a run. A process that does not react is ended."""
     await units_of_work.read(run_summary.find_run, run_id)
@@ -25,7 +23,6 @@ async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
     return redirect("eval-run", run_id=run_id)
 
 
-@require_POST
 async def cancel_attempt(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse:
     """Request the cancellation of one attempt."""
     run = await units_of_work.read(run_summary.find_run, run_id)
@@ -34,7 +31,6 @@ async def cancel_attempt(request: HttpRequest, run_id: str, attempt: int) -> Htt
     return redirect(f"{reverse('eval-run', kwargs={'run_id': run_id})}?attempt={attempt_row.pk}")
 
 
-@require_POST
 async def set_parallelism(request: HttpRequest, run_id: str) -> HttpResponse:
     """Change how many attempts of a run execute at once (`at_once`)."""
     run = await units_of_work.read(run_summary.find_run, run_id)
@@ -44,7 +40,6 @@ async def set_parallelism(request: HttpRequest, run_id: str) -> HttpResponse:
     return redirect("eval-run", run_id=run_id)
 
 
-@require_POST
 async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     """Resume a run with its unfinished attempts."""
     return _run_page(
@@ -54,7 +49,6 @@ async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     )
 
 
-@require_POST
 async def retry(request: HttpRequest, run_id: str) -> HttpResponse:
     """Retry attempts that failed or erred, or the attempt `attempt` alone. Leads to the first run that does so."""
     chosen = [_parse_whole_number(key) for key in request.POST.getlist("attempt")]
@@ -66,7 +60,6 @@ async def retry(request: HttpRequest, run_id: str) -> HttpResponse:
     return _run_page((await dispatch.retry_and_deliver(run_id, retry_attempts))[0])
 
 
-@require_POST
 async def repeat(request: HttpRequest, run_id: str) -> HttpResponse:
     """Repeat the whole run."""
     return _run_page(
@@ -78,7 +71,6 @@ async def repeat(request: HttpRequest, run_id: str) -> HttpResponse:
     )
 
 
-@require_POST
 async def confirm(request: HttpRequest, run_id: str) -> HttpResponse:
     """Repeat the cases that look worse than in the run `with`, `repetitions` times."""
     repetitions = _parse_whole_number(request.POST.get("repetitions", ""))
@@ -92,7 +84,6 @@ async def confirm(request: HttpRequest, run_id: str) -> HttpResponse:
     return _run_page(await dispatch.create_and_deliver(order))
 
 
-@require_POST
 async def mark_baseline(request: HttpRequest, run_id: str) -> HttpResponse:
     """Make a run the baseline of its evalset (`baseline=1`), or take that back."""
     is_baseline = request.POST.get("baseline", "1") == "1"
@@ -100,7 +91,6 @@ async def mark_baseline(request: HttpRequest, run_id: str) -> HttpResponse:
     return redirect("eval-run", run_id=run_id)
 
 
-@require_POST
 async def note_run(request: HttpRequest, run_id: str) -> HttpResponse:
     """Keep a note about a run."""
     note = request.POST.get("note", "")
@@ -108,7 +98,6 @@ async def note_run(request: HttpRequest, run_id: str) -> HttpResponse:
     return redirect("eval-run", run_id=run_id)
 
 
-@require_POST
 async def note_attempt(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse:
     """Keep a note about an attempt."""
     run = await units_of_work.read(run_summary.find_run, run_id)

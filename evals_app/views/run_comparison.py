@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_safe
 
 from evals_app.analysis import agent_changes, baselines, run_summary, side_by_side
 from evals_app.analysis.baselines import Reference
@@ -24,7 +23,6 @@ from sessions_app.store.errors import NotFound
 PAGE = 100
 
 
-@require_safe
 def compare(request: HttpRequest, run_id: str) -> HttpResponse:
     """Compare a run with `?with=`: a run's id, `baseline` or `previous`; else with the baseline, or the runs before.
 
@@ -44,7 +42,6 @@ def compare(request: HttpRequest, run_id: str) -> HttpResponse:
     return render_partial(request, "devui/evals/compare.html", context, partial="cases")
 
 
-@require_safe
 def export(request: HttpRequest, run_id: str) -> HttpResponse:
     """Download the comparison of a run with `?with=`, or the same run as on the page, as one HTML page.
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.http import content_disposition_header
-from django.views.decorators.http import require_safe
 
 from evals_app.analysis import adk_result_json, attempt_detail, baselines, case_matrix, run_summary
 from evals_app.analysis.ci_gate import Gate
@@ -24,7 +23,6 @@ KEPT = ("status", "cause", "mixed", "order")
 """Filters of the query string that are kept when the filter form is submitted."""
 
 
-@require_safe
 def run(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show a run: counts, the matrix, and the attempt `?attempt=` in full.
 
@@ -80,7 +78,6 @@ EXPORTS: dict[str, tuple[str, str, Callable[[list[EvalRun]], str]]] = {
 """kind → (file extension, content type, writer)"""
 
 
-@require_safe
 def export(request: HttpRequest, run_id: str, kind: str) -> HttpResponse:
     """Download a run as JSON, JUnit XML, CSV, one HTML page, Markdown, or the file that ADK keeps of a run."""
     if kind not in EXPORTS:
@@ -95,7 +92,6 @@ def export(request: HttpRequest, run_id: str, kind: str) -> HttpResponse:
     return answer
 
 
-@require_safe
 def export_case(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse:
     """Download the case of an attempt with its repetitions as one HTML page.
 

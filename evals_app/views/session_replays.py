@@ -6,7 +6,6 @@ from functools import partial
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_http_methods
 
 from evals_app.cases import session_cases
 from evals_app.runs import dispatch
@@ -23,7 +22,6 @@ REPLAY = "devui/evals/replay.html"
 DIALOG = "dialog-content"
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 async def replay(request: HttpRequest, pk: int) -> HttpResponse:
     """Show what of a session can be given again; a POST replays it in a realm of its own.
 

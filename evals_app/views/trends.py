@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_safe
 
 from evals_app.analysis import trends
 from evals_app.files import library
 from sessions_app.http import render_partial
 
 
-@require_safe
 def trend(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     """Show how the runs of an evalset went, the newest ones, and what changed in between.
 

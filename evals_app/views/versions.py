@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 
 from evals_app.cases import versions
 from evals_app.files import library
@@ -15,7 +14,6 @@ from sessions_app.store.errors import BadInput
 VERSIONS = "devui/evals/versions.html"
 
 
-@require_safe
 async def index(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     """Show an evalset's versions, with `?case=` those that changed a case; two of them with `?from=` and `?to=`.
 

@@ -14,12 +14,14 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from ninja import Router
 
+from sessions_app import roles
 from sessions_app.agents.folder import find_initial_state
 from sessions_app.api import app_details, proxy, quota_check, request_bodies, snapshots
+from sessions_app.api.routing import Router
 from sessions_app.http import json_text, note_object, person_name
 from sessions_app.paths import upstream_path
+from sessions_app.routes import needs
 from sessions_app.runs.runtime_client import provider
 from sessions_app.sessions import deletion, state_edits, storage_location
 from sessions_app.store import scopes
@@ -43,6 +45,7 @@ router = Router()
 
 
 @router.get("/health")
+@needs(get=roles.PUBLIC)
 async def health(request: HttpRequest) -> dict[str, str]:
     """Report that the server is up."""
     return {"status": "ok"}
@@ -86,6 +89,7 @@ async def get_session(request: HttpRequest, app_name: str, user_id: str, session
 
 
 @router.post(SESSIONS)
+@needs(post=roles.CREATE)
 async def create_session(request: HttpRequest, app_name: str, user_id: str) -> HttpResponseBase:
     """Create a session. A request with events is forwarded to ADK's own server, which validates them.
 
@@ -112,6 +116,7 @@ async def create_session(request: HttpRequest, app_name: str, user_id: str) -> H
 
 
 @router.post(SESSION)
+@needs(post=roles.CREATE)
 async def create_session_with_id(
     request: HttpRequest, app_name: str, user_id: str, session_id: str
 ) -> HttpResponseBase:
@@ -125,6 +130,7 @@ async def create_session_with_id(
 
 
 @router.patch(SESSION)
+@needs(patch=roles.STATE)
 async def update_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str
 ) -> HttpResponseBase:
@@ -160,6 +166,7 @@ async def update_session(
 
 
 @router.delete(SESSION)
+@needs(delete=roles.DELETE)
 async def delete_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str
 ) -> HttpResponseBase:
@@ -172,12 +179,14 @@ async def delete_session(
 
 
 @router.post("/run")
+@needs(post=roles.RUN.with_app_field("appName"))
 async def run(request: HttpRequest) -> HttpResponseBase:
     """Run an agent and return its events when the run has ended."""
     return await _forward_run(request, "/run")
 
 
 @router.post("/run_sse")
+@needs(post=roles.RUN.with_app_field("appName"))
 async def run_sse(request: HttpRequest) -> HttpResponseBase:
     """Run an agent and stream its events."""
     return await _forward_run(request, "/run_sse")

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from django.http import HttpRequest
-from ninja import Router
 from ninja.responses import Status
 
+from sessions_app import roles
 from sessions_app.api.branch_schemas import ForkBody, Lineage, RewindBody, RewindOut
+from sessions_app.api.routing import Router
 from sessions_app.api.schemas import ErrorBody, ExtendedRow, SessionOut
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.branches.rewind_plan import RewindPlan
 from sessions_app.http import person_name
 from sessions_app.lookup import find_session
+from sessions_app.routes import needs
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.sessions import lineage
 
@@ -25,6 +27,7 @@ CONFLICTS = {**ERRORS, 409: ErrorBody}
 
 
 @router.post("/sessions/{int:session}/rewind", response={200: RewindOut, **CONFLICTS})
+@needs(post=roles.EDIT)
 async def rewind_session(request: HttpRequest, session: int, body: RewindBody) -> RewindOut:
     """Rewind a session to before an invocation by appending an event, as ADK does; `dry_run` returns only the plan.
 
@@ -41,6 +44,7 @@ async def rewind_session(request: HttpRequest, session: int, body: RewindBody) -
 
 
 @router.post("/sessions/{int:session}/fork", response={201: SessionOut, **CONFLICTS})
+@needs(post=roles.CREATE.with_target_app_field("app"))
 async def fork_session(request: HttpRequest, session: int, body: ForkBody) -> Status[SessionOut]:
     """Create a session with this session's events up to one of them; this session stays unchanged."""
     new_fork = NewFork(

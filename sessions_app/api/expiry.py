@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from django.http import HttpRequest
-from ninja import Router, Schema
+from ninja import Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field, Strict
 
+from sessions_app import roles
+from sessions_app.api.routing import Router
 from sessions_app.api.schemas import ErrorBody, SessionOut
 from sessions_app.http import note_object
+from sessions_app.routes import needs
 from sessions_app.sessions import app_settings, overview
 from sessions_app.store import durations, expiry
 from sessions_app.store.database import retry, units_of_work
@@ -69,6 +72,7 @@ async def get_settings(request: HttpRequest, app: str) -> AppSettingsOut:
     response={200: AppSettingsOut, 400: ErrorBody, 404: ErrorBody, 422: ErrorBody},
     tags=["apps"],
 )
+@needs(put=roles.SETTINGS)
 async def put_settings(request: HttpRequest, app: str, body: AppSettingsIn) -> AppSettingsOut:
     """Set the time to live of an app's sessions. Expired sessions are marked, not removed."""
     await units_of_work.read(_read_settings, app)
@@ -81,6 +85,7 @@ async def put_settings(request: HttpRequest, app: str, body: AppSettingsIn) -> A
     response={200: ActiveOut, 201: ActiveOut, 400: ErrorBody, 422: ErrorBody},
     tags=["sessions"],
 )
+@needs(post=roles.CREATE)
 async def get_or_create_session(request: HttpRequest, body: ActiveIn) -> Status[ActiveOut]:
     """Return a user's newest session in an app if its last event is recent enough, else create one (201)."""
     session, created = await units_of_work.write(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from django.http import HttpRequest
-from ninja import P, QueryEx, Router, Schema
+from ninja import P, QueryEx, Schema
 from pydantic import Field
 
+from sessions_app.api.routing import Router
 from sessions_app.api.schemas import COST, CostOut, ErrorBody, Older, PageSize
 from sessions_app.lookup import find_session
 from sessions_app.prices.costs import Cost

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from django.http import HttpRequest
-from ninja import P, QueryEx, Router, Schema
+from ninja import P, QueryEx, Schema
 from pydantic import Field
 
+from sessions_app.api.routing import Router
 from sessions_app.api.schemas import NULL_IF_EMPTY, ErrorBody
 from sessions_app.lookup import find_session
 from sessions_app.problems import Severity, problem_queries

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Awaitable, Callable
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Path, Router, Schema
+from ninja import Path, Schema
 
+from sessions_app import roles
 from sessions_app.api import proxy
+from sessions_app.api.routing import Router
 from sessions_app.http import json_text
 from sessions_app.paths import quote_upstream, upstream_artifact_path
+from sessions_app.roles import AccessRule, Role
+from sessions_app.routes import declare_rules, needs
 from sessions_app.runs.runtime_client import provider
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import NotFound
@@ -26,20 +31,24 @@ SESSION = USER + "/sessions/{seg:session_id}"
 DEV = "/dev" + APP
 TESTS = DEV + "/tests"
 
-FORWARDED = {
-    APP + "/app-info": ["GET"],
-    USER + "/memory": ["PATCH"],
-    SESSION + "/artifacts": ["GET", "POST"],
-    DEV + "/build_graph": ["GET"],
-    DEV + "/build_graph_image": ["GET"],
-    DEV + "/graph": ["GET"],
-    "/dev" + SESSION + "/events/{seg:event_id}/graph": ["GET"],
-    TESTS: ["GET"],
-    TESTS + "/rebuild": ["POST"],
-    TESTS + "/run": ["POST"],
-    TESTS + "/{seg:test_name}": ["GET", "PUT", "DELETE"],
+EDIT_TESTS = AccessRule(Role.RUNNER, "edit", "recorded test")
+RUN_TESTS = AccessRule(Role.RUNNER, "run", "recorded test")
+DELETE_TEST = AccessRule(Role.ADMIN, "delete", "recorded test")
+
+FORWARDED: dict[str, dict[str, AccessRule]] = {
+    APP + "/app-info": {"GET": roles.READ},
+    USER + "/memory": {"PATCH": roles.REMEMBER},
+    SESSION + "/artifacts": {"GET": roles.READ, "POST": roles.UPLOAD},
+    DEV + "/build_graph": {"GET": roles.READ},
+    DEV + "/build_graph_image": {"GET": roles.READ},
+    DEV + "/graph": {"GET": roles.READ},
+    "/dev" + SESSION + "/events/{seg:event_id}/graph": {"GET": roles.READ},
+    TESTS: {"GET": roles.READ},
+    TESTS + "/rebuild": {"POST": EDIT_TESTS},
+    TESTS + "/run": {"POST": RUN_TESTS},
+    TESTS + "/{seg:test_name}": {"GET": roles.READ, "PUT": EDIT_TESTS, "DELETE": DELETE_TEST},
 }
-"""Paths that ADK's server has under the same path, and their methods."""
+"""Paths that ADK's server has under the same path, and the rules of their methods."""
 
 router = Router()
 
@@ -54,23 +63,29 @@ class PathIds(Schema):
     test_name: str = ""
 
 
-async def forward(request: HttpRequest, ids: Path[PathIds]) -> HttpResponseBase:
-    """Forward a request to the same path of ADK's server.
+def forwarding_view(rules: dict[str, AccessRule]) -> Callable[..., Awaitable[HttpResponseBase]]:
+    """Return a view, with rules by method, that forwards requests to the same path of ADK's server."""
 
-    Raises:
-        BadInput: an id cannot be in a path of ADK's server.
-    """
-    names = ids.dict()
-    route = request.resolver_match.route if request.resolver_match else ""
-    path = re.sub(r"<seg:(\w+)>", lambda part: quote_upstream(part[1], names[part[1]]), route)
-    return await _forward_request(request, ids.app_name, f"/{path}")
+    async def forward(request: HttpRequest, ids: Path[PathIds]) -> HttpResponseBase:
+        """Forward a request to the same path of ADK's server.
+
+        Raises:
+            BadInput: an id cannot be in a path of ADK's server.
+        """
+        names = ids.dict()
+        route = request.resolver_match.route if request.resolver_match else ""
+        path = re.sub(r"<seg:(\w+)>", lambda part: quote_upstream(part[1], names[part[1]]), route)
+        return await _forward_request(request, ids.app_name, f"/{path}")
+
+    return declare_rules(forward, rules)
 
 
-for _path, _methods in FORWARDED.items():
-    router.add_api_operation(_path, _methods, forward)
+for _path, _rules in FORWARDED.items():
+    router.add_api_operation(_path, list(_rules), forwarding_view(_rules))
 
 
 @router.api_operation(["GET", "DELETE"], SESSION + "/artifacts/{rest:name}")
+@needs(get=roles.READ, delete=roles.DELETE_ARTIFACT)
 async def artifact(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, name: str
 ) -> HttpResponseBase:
@@ -96,6 +111,7 @@ async def event_trace(request: HttpRequest, app_name: str, event_id: str) -> Htt
 
 
 @router.post("/agent-identity/finalize")
+@needs(post=roles.RUN)
 async def finalize_agent_identity(request: HttpRequest) -> HttpResponseBase:
     """Finish a consent of Google's agent identity, which belongs to no app, in the runtime of any app."""
     names = provider().apps()

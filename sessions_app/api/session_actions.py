@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from ninja import P, QueryEx, Router, Schema
+from ninja import P, QueryEx, Schema
 from pydantic import ConfigDict, Field
 
+from sessions_app import roles
+from sessions_app.api.routing import Router
 from sessions_app.api.schemas import REFUSALS, ROW_PK, ErrorBody
 from sessions_app.forms.lists import MAX_SESSIONS_PER_ACTION
 from sessions_app.http import download, download_page, note_object
 from sessions_app.lookup import find_session
+from sessions_app.routes import needs
 from sessions_app.sessions import deletion
 from sessions_app.store.database import units_of_work
 from sessions_app.store.ids import RowKey
@@ -66,6 +69,7 @@ class Deletions(Schema):
 
 
 @router.get("/sessions/export", response={200: None, 404: ErrorBody, 422: ErrorBody}, tags=["sessions"])
+@needs(get=roles.EXPORT)
 async def export_sessions(request: HttpRequest, session: Keys) -> StreamingHttpResponse:
     """Return the sessions as `manage.py export_sessions` writes them (JSON Lines), without credentials."""
     note_object(request, ", ".join(map(str, session)))
@@ -76,6 +80,7 @@ async def export_sessions(request: HttpRequest, session: Keys) -> StreamingHttpR
 @router.get(
     "/sessions/{int:session}/html", response={200: None, 404: ErrorBody, 422: ErrorBody}, tags=["sessions"]
 )
+@needs(get=roles.EXPORT)
 async def export_session(request: HttpRequest, session: int) -> HttpResponse:
     """Return a session's timeline and state as one HTML file, without credentials."""
     page = await units_of_work.read(lambda: html_page.session_html(find_session(session)))
@@ -83,6 +88,7 @@ async def export_session(request: HttpRequest, session: int) -> HttpResponse:
 
 
 @router.post("/sessions/delete", response={200: Deleted, **REFUSALS}, tags=["sessions"])
+@needs(post=roles.DELETE)
 async def delete_sessions(request: HttpRequest, body: Sessions) -> deletion.DeletionResult:
     """Delete sessions; the deletion can be undone. Sessions with an active run are skipped; 409 if all have one."""
     note_object(request, ", ".join(map(str, body.sessions)))
@@ -96,6 +102,7 @@ async def list_deletions(request: HttpRequest) -> dict[str, Any]:
 
 
 @router.post("/deletions/{batch}/undo", response={200: Sessions, **REFUSALS}, tags=["sessions"])
+@needs(post=roles.RESTORE)
 async def undo_deletion(request: HttpRequest, batch: str) -> Sessions:
     """Undo a deletion: restore all of its sessions, or none."""
     return Sessions(sessions=[row.pk for row in await units_of_work.write(deletion.undo, batch)])

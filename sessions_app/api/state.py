@@ -13,11 +13,13 @@ import json
 from typing import Any, Literal
 
 from django.http import HttpRequest
-from ninja import P, QueryEx, Router, Schema
+from ninja import P, QueryEx, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
 import sessions_app.paths  # noqa: F401 - registers the `seg` converter
+from sessions_app import roles
+from sessions_app.api.routing import Router
 from sessions_app.api.schemas import ErrorBody
 from sessions_app.api.state_schemas import (
     DiffOut,
@@ -33,6 +35,7 @@ from sessions_app.api.state_schemas import (
 from sessions_app.http import person_name
 from sessions_app.lookup import find_event, find_session
 from sessions_app.presentation import json_tree
+from sessions_app.routes import needs
 from sessions_app.sessions import state_edits
 from sessions_app.sessions.state_edits import Condition, StateEdit
 from sessions_app.state import lint
@@ -91,6 +94,7 @@ async def get_key(
 
 
 @router.put(f"{STATE}/key", response={200: EditOut, 201: EditOut, 409: ErrorBody, **ERRORS})
+@needs(put=roles.STATE)
 async def put_key(
     request: HttpRequest,
     session: int,
@@ -108,6 +112,7 @@ async def put_key(
 
 
 @router.delete(f"{STATE}/key", response={200: EditOut, 409: ErrorBody, **ERRORS})
+@needs(delete=roles.STATE)
 async def remove_key(
     request: HttpRequest, session: int, key: Key, revision: Revision = None, position: Position = None
 ) -> StateEdit:

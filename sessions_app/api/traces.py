@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from ninja import P, QueryEx, Router, Schema
+from ninja import P, QueryEx, Schema
 from pydantic import Field
 
+from sessions_app.api.routing import Router
 from sessions_app.api.schemas import COST, DECODED, ROW_PK, CostOut, ErrorBody, Older, PageSize
 from sessions_app.lookup import find_event, find_session
 from sessions_app.prices import current_prices

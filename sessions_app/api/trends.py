@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from django.http import HttpRequest
-from ninja import P, QueryEx, Router, Schema
+from ninja import P, QueryEx, Schema
 from pydantic import Field
 
+from sessions_app.api.routing import Router
 from sessions_app.api.schemas import ErrorBody
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput

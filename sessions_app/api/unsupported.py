@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Router
 from pydantic import BaseModel
 
+from sessions_app import roles
 from sessions_app.api import request_bodies
+from sessions_app.api.routing import Router
+from sessions_app.routes import needs
 from sessions_app.store.errors import BadInput, Forbidden
 
 DEV = "/dev/apps/{seg:app_name}"
@@ -28,6 +30,7 @@ async def telemetry(request: HttpRequest) -> dict[str, bool]:
 
 
 @router.post("/config/telemetry")
+@needs(post=roles.SETTINGS)
 async def set_telemetry(request: HttpRequest) -> dict[str, bool]:
     """Accept the telemetry decision and ignore it: DevUI never reports usage."""
     if request.headers.get(CONSENT_HEADER) != "true":
@@ -44,6 +47,7 @@ async def builder(request: HttpRequest, app_name: str) -> HttpResponse:
 
 @router.post(DEV + "/builder/save")
 @router.post(DEV + "/builder/cancel")
+@needs(post=roles.SETTINGS)
 async def change_agent(request: HttpRequest, app_name: str) -> None:
     """Refuse to write an agent or to discard a draft of one: DevUI has no drafts."""
     raise Forbidden(
@@ -59,6 +63,7 @@ async def deploy_defaults(request: HttpRequest, app_name: str) -> None:
 
 
 @router.post(DEV + "/deploy/{seg:target}")
+@needs(post=roles.SETTINGS)
 async def deploy(request: HttpRequest, app_name: str, target: str) -> None:
     """Refuse to deploy an agent."""
     raise _deploying_unsupported()

@@ -11,11 +11,13 @@ from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from ninja import P, Query, QueryEx, Router, Schema
+from ninja import P, Query, QueryEx, Schema
 from ninja.responses import Status
 from pydantic import Field
 
+from sessions_app import roles
 from sessions_app.api import branches, nested_runs, problems, session_actions, state, traces, trends
+from sessions_app.api.routing import Router
 from sessions_app.api.schemas import (
     ErrorBody,
     EventPage,
@@ -30,6 +32,7 @@ from sessions_app.api.schemas import (
 )
 from sessions_app.http import json_text, note_object, person_name
 from sessions_app.lookup import find_run, find_session
+from sessions_app.routes import needs
 from sessions_app.runs import dispatch, lifecycle
 from sessions_app.runs.run_list import read_listed_spending
 from sessions_app.runs.runtime_client import provider
@@ -89,6 +92,7 @@ async def get_session(request: HttpRequest, session: int) -> SessionOut:
 @router.patch(
     "/sessions/{int:session}", response={200: SessionOut, 400: ErrorBody, **ERRORS}, tags=["sessions"]
 )
+@needs(patch=roles.LABEL)
 async def change_session(
     request: HttpRequest, session: int, body: session_actions.SessionChange
 ) -> SessionOut:
@@ -136,6 +140,7 @@ async def list_runs(
     },
     tags=["runs"],
 )
+@needs(post=roles.RUN.with_app_field("session"))
 async def create_run(request: HttpRequest, body: NewRun) -> Status[RunOut]:
     """Send a message to an agent. The run continues in the background; its events appear in the session."""
     note_object(request, body.session)
@@ -155,6 +160,7 @@ async def get_run(request: HttpRequest, run_id: str) -> RunOut:
     response={200: RunOut, 404: ErrorBody, 502: ErrorBody, 503: ErrorBody},
     tags=["runs"],
 )
+@needs(post=roles.CANCEL)
 async def cancel_run(request: HttpRequest, run_id: str) -> RunOut:
     """Cancel a run and return it. An ended run stays as it is."""
     run = await units_of_work.read(_read_run, run_id)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.urls import URLPattern, path
+from django.urls import URLPattern
 
 from sessions_app.live.page_socket import Close, PageSocket
 from sessions_app.live.session_tail import SessionTail
+from sessions_app.roles import READ
+from sessions_app.routes import socket_route
 
 BAD_CURSOR = Close(4400, "after= must be the seq of an event, or 0")
 NO_SESSION = Close(4404, "no such session")
@@ -48,5 +50,5 @@ def parse_cursor(text: str) -> int | None:
 
 
 websocket_urlpatterns: list[URLPattern] = [
-    path("ws/sessions/<int:pk>/", SessionSocket.as_asgi(), name="session-socket"),
+    socket_route("ws/sessions/<int:pk>/", SessionSocket.as_asgi(), READ, "session-socket"),
 ]

@@ -7,7 +7,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.request import split_domain_port
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
 
 from sessions_app.agents.folder import configured_folder
 from sessions_app.agents.page import invocation_path
@@ -42,7 +41,6 @@ class InvocationQuery(QueryForm):
     session = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1)
 
 
-@require_safe
 async def agent(request: HttpRequest, app_name: str) -> HttpResponse:
     """Show an agent's description, or why it cannot be loaded. A request for the part `agent-card` loads it first.
 
@@ -97,7 +95,6 @@ def _invocation_path(
     )
 
 
-@require_POST
 async def restart(request: HttpRequest, app_name: str) -> HttpResponse:
     """End the processes of an agent, and show its page, which loads it again.
 
@@ -110,7 +107,6 @@ async def restart(request: HttpRequest, app_name: str) -> HttpResponse:
     return HttpResponseRedirect(seg_reverse("agent", app_name=app_name))
 
 
-@require_safe
 async def check(request: HttpRequest) -> HttpResponse:
     """Load the agent `?app=`, render its status card, and name the next agent that the page should load."""
     app_name = request.GET.get("app", "")
@@ -131,7 +127,6 @@ MENU_PLACES = ("sessions", "state", "runs", "traces", "trends", "artifacts", "me
 """Route names of lists that `?app=` filters. On other pages the menu links to the app's own page."""
 
 
-@require_safe
 def menu(request: HttpRequest) -> HttpResponse:
     """Render the app menu: links to the current list filtered by another app."""
     route = request.GET.get("place", "")

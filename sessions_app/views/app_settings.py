@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
-from django.views.decorators.http import require_POST
 
 from sessions_app.forms.sessions import SessionTtlForm
 from sessions_app.http import wants_partial
@@ -15,7 +14,6 @@ from sessions_app.store.errors import BadInput
 FORM = "devui/components/session_ttl.html"
 
 
-@require_POST
 def change(request: HttpRequest, app_name: str) -> HttpResponse:
     """Set the time to live of an app's sessions.
 

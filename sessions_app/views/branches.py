@@ -6,7 +6,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
-from django.views.decorators.http import require_http_methods, require_safe
 
 from sessions_app.branches import session_comparison as comparing
 from sessions_app.branches.fork import fork, fork_title
@@ -35,7 +34,6 @@ MOST_KEYS = 20
 Context = dict[str, Any]
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 def rewind_session(request: HttpRequest, pk: int) -> HttpResponse:
     """Show what a rewind to before an event's invocation would change; carry it out on POST.
 
@@ -71,7 +69,6 @@ def rewind_session(request: HttpRequest, pk: int) -> HttpResponse:
     return render_partial(request, REWIND, context, partial="plan", target=DIALOG, status=status)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 def fork_session(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the fork form; on POST fork the session and redirect to the fork.
 
@@ -103,7 +100,6 @@ def fork_session(request: HttpRequest, pk: int) -> HttpResponse:
     return render_partial(request, FORK, context, partial="form", target=DIALOG, status=status)
 
 
-@require_safe
 def compare(request: HttpRequest) -> HttpResponse:
     """Show two sessions side by side after their common events; without a second one, offer sessions to choose."""
     query = CompareQuery(request.GET).read()

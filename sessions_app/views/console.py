@@ -7,7 +7,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
-from django.views.decorators.http import require_POST, require_safe
 
 from sessions_app.console import answers, message_draft, request_snippets
 from sessions_app.console.credential_requests import InvalidAnswer
@@ -31,7 +30,6 @@ QUEUE_ERRORS = (NotFound, AgentNotLoaded, RuntimeUnavailable, QuotaUsedUp)
 """Errors because of which a run cannot be queued."""
 
 
-@require_safe
 async def message(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the message form with all options; the part `console-options` holds only the options.
 
@@ -56,7 +54,6 @@ async def message(request: HttpRequest, pk: int) -> HttpResponse:
     return render_partial(request, PAGE, context, partial="options", target="console-options")
 
 
-@require_POST
 async def start(request: HttpRequest, pk: int) -> HttpResponse:
     """Queue a run with the message or answer that was sent, and hand it to the app's runtime.
 
@@ -102,7 +99,6 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
     return _finish_message(request, session)
 
 
-@require_POST
 async def call(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the API call that sends the form's message, for `curl` and in Python.
 
@@ -123,7 +119,6 @@ async def call(request: HttpRequest, pk: int) -> HttpResponse:
     return render_partial(request, CALL, context, partial="calls", target="console-call")
 
 
-@require_POST
 async def resend(request: HttpRequest, run_id: str) -> HttpResponse:
     """Queue a new run with the request of an earlier one.
 
@@ -139,7 +134,6 @@ async def resend(request: HttpRequest, run_id: str) -> HttpResponse:
     return _finish_message(request, run.session)
 
 
-@require_POST
 async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
     """Cancel a run. Cancelling an ended run changes nothing.
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from django import forms
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.views.decorators.http import require_safe
 
 from sessions_app.forms.state import JsonPieceQuery
 from sessions_app.http import json_text
@@ -25,7 +24,6 @@ class EventPieceQuery(JsonPieceQuery):
     form = forms.ChoiceField(required=False, choices=[(name, name) for name in ("tree", "text", "stretch")])
 
 
-@require_safe
 def event_json(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """Return an event's JSON as stored or, with a pointer, a piece of it as a tree or as text.
 

@@ -7,7 +7,6 @@ from typing import Any
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.views.decorators.http import require_safe
 
 from sessions_app.external import resources
 from sessions_app.forms.query import QueryForm, SessionIdsForm
@@ -38,7 +37,6 @@ class ExternalMemoryQuery(QueryForm):
     q = forms.CharField(max_length=1_000)
 
 
-@require_safe
 async def artifacts(request: HttpRequest) -> HttpResponse:
     """List a session's artifacts in its app's artifact service. The page shows the error if listing fails."""
     query = SessionIdsForm(request.GET).read()
@@ -58,7 +56,6 @@ async def artifacts(request: HttpRequest) -> HttpResponse:
     return render_partial(request, ARTIFACTS, context, partial="there")
 
 
-@require_safe
 async def artifact_content(request: HttpRequest) -> HttpResponse:
     """Serve the content of a version in a sandbox, with the content type sniffed from the bytes.
 
@@ -75,7 +72,6 @@ async def artifact_content(request: HttpRequest) -> HttpResponse:
     return HttpResponse(content, content_type=mime, headers=headers)
 
 
-@require_safe
 async def memory(request: HttpRequest) -> HttpResponse:
     """Search the app's memory service as an agent would. The page shows the error if the search fails."""
     query = ExternalMemoryQuery(request.GET).read()

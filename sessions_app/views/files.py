@@ -9,7 +9,6 @@ import json
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.utils.http import content_disposition_header
-from django.views.decorators.http import require_safe
 
 from sessions_app.forms.query import QueryForm
 from sessions_app.lookup import load_event_body
@@ -33,7 +32,6 @@ class BlobQuery(QueryForm):
     pointer = forms.CharField(required=False, strip=False, empty_value="/content/parts/0")
 
 
-@require_safe
 def blob(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """Serve the inline data of the part at `?pointer=` (RFC 6901) of an event.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_POST, require_safe
 
 from sessions_app.agents.folder import configured_folder
 from sessions_app.http import note_object
@@ -16,13 +15,11 @@ from sessions_app.transfer.writers.discovery import AgentData, find_all_agent_da
 OFFER = "devui/components/import_offer.html"
 
 
-@require_safe
 def offers(request: HttpRequest) -> HttpResponse:
     """Show stores that are not imported or have changed since, and the imports of agents' folders."""
     return _render_offers(request)
 
 
-@require_POST
 def start(request: HttpRequest) -> HttpResponse:
     """Start the import of the store in the folder of agent `app`.
 
@@ -40,7 +37,6 @@ def start(request: HttpRequest) -> HttpResponse:
     return _render_offers(request)
 
 
-@require_POST
 def dismiss(request: HttpRequest) -> HttpResponse:
     """Remove the report of an ended import."""
     for store in _list_stores():

@@ -9,7 +9,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 
 from sessions_app.http import render_partial, wants_partial
 from sessions_app.lookup import find_session
@@ -23,7 +22,6 @@ MOST_KEYS = 300
 """Maximum number of keys of the state board that hints are sent for."""
 
 
-@require_safe
 def hints(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the lint hints for a session's current state by rule; for the state board by key, with drift.
 

@@ -6,7 +6,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.http import require_safe
 
 from sessions_app.agents import remotes
 from sessions_app.lookup import find_session
@@ -20,7 +19,6 @@ from sessions_app.store.realms import refuse_read_only
 PAGE = "devui/agents/live.html"
 
 
-@require_safe
 async def live(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the live page of a session.
 

@@ -12,7 +12,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from sessions_app.external import resources
 from sessions_app.forms.query import OwnerQuery, SessionIdsForm
@@ -41,7 +40,6 @@ class MemoryQuery(OwnerQuery):
     added = forms.IntegerField(required=False, min_value=0)
 
 
-@require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """Show memory entries, or what an agent would recall for the search text."""
     context = _page_context(request, MemoryQuery(request.GET).read())
@@ -64,7 +62,6 @@ def _page_context(request: HttpRequest, query: Mapping[str, Any]) -> dict[str, A
     }
 
 
-@require_safe
 def csv_file(request: HttpRequest) -> HttpResponse:
     """Download the matching entries as CSV, in the order and with the columns of the list."""
     table = memory_columns.TABLE.arrange(request)
@@ -72,7 +69,6 @@ def csv_file(request: HttpRequest) -> HttpResponse:
     return table.csv_response(row for batch in batches for row in memory_list.build_rows(batch))
 
 
-@require_POST
 async def add(request: HttpRequest) -> HttpResponse:
     """Have the app's runtime add a session to its user's memory. The form shows errors."""
     form = SessionIdsForm(request.POST)
@@ -106,7 +102,6 @@ def _error_context(request: HttpRequest, form: SessionIdsForm, problem: DevUIErr
     return {**_page_context(request, MemoryQuery(owner).read()), "problem": problem, "form_fields": fields}
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 def delete(request: HttpRequest, pk: int) -> HttpResponse:
     """Ask for confirmation; on POST delete a memory entry for good.
 

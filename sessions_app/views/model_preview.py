@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_http_methods
 
 from sessions_app.http import render_partial
 from sessions_app.lookup import find_event, find_session
@@ -22,7 +21,6 @@ from sessions_app.traces.request_contents import describe_content
 PAGE = "devui/traces/model_preview.html"
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 async def at_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """Show what the model sees at an event. A POST also calls instruction providers and toolsets, which are agent code.
 

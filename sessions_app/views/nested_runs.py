@@ -5,7 +5,6 @@ from __future__ import annotations
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 
 from sessions_app.forms.query import QueryForm
 from sessions_app.lookup import find_session
@@ -22,7 +21,6 @@ class NestedEventsQuery(QueryForm):
     after = forms.IntegerField(required=False, min_value=0)
 
 
-@require_safe
 def events(request: HttpRequest, pk: int) -> HttpResponse:
     """Show a page of the events of a nested run inside the page of the session that called the agent.
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_http_methods
 
 from sessions_app.agents.folder import find_initial_state, initial_state_fault
 from sessions_app.external import session_creation
@@ -23,7 +22,6 @@ PAGE = "devui/sessions/new.html"
 FACTS = "session-facts"
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
     """Show the form; on POST create a session or open the active one.
 

@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 
 from sessions_app import paths
 from sessions_app.forms.query import QueryForm
@@ -37,7 +36,6 @@ class ProblemQuery(QueryForm):
     looks = forms.IntegerField(required=False, min_value=0)
 
 
-@require_safe
 def problems(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the problems of a session by severity; for a live page, their number and a block for each invocation.
 

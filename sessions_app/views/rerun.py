@@ -7,7 +7,6 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_http_methods
 
 from sessions_app.branches import edit_message, fork
 from sessions_app.forms.branches import EditMessageForm
@@ -25,7 +24,6 @@ RESUME = "devui/runs/resume.html"
 DIALOG = "dialog-content"
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """Show the form of a user message; on POST send it in a new session that holds the events before it.
 
@@ -67,7 +65,6 @@ async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     )
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show how far an invocation came; on POST resume it, unless a later run already did.
 

@@ -8,7 +8,6 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_safe
 
 from sessions_app.forms.lists import RunQuery, RunWatch
 from sessions_app.http import render_partial
@@ -22,7 +21,6 @@ from sessions_app.tables import run_columns
 LIST = "devui/runs/list.html"
 
 
-@require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """Show the runs of all apps."""
     query = RunQuery(request.GET).read()
@@ -46,7 +44,6 @@ def index(request: HttpRequest) -> HttpResponse:
     return render_partial(request, LIST, context, partial="runs")
 
 
-@require_safe
 def csv_file(request: HttpRequest) -> HttpResponse:
     """Download the matching runs as CSV, in the order and with the columns of the list."""
     table = run_columns.TABLE.arrange(request)
@@ -54,7 +51,6 @@ def csv_file(request: HttpRequest) -> HttpResponse:
     return table.csv_response(row for batch in batches for row in _list_rows(batch))
 
 
-@require_safe
 def changes(request: HttpRequest) -> HttpResponse:
     """Return changed rows of a list on screen and the number of new runs; 204 if nothing changed."""
     query = RunWatch(request.GET).read()

@@ -7,7 +7,6 @@ import time
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 
 from sessions_app.agent_processes.process_output import read_output
 from sessions_app.forms.query import QueryForm
@@ -32,7 +31,6 @@ class LogQuery(QueryForm):
     output = forms.BooleanField(required=False)
 
 
-@require_safe
 def page(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the log of an invocation.
 
@@ -66,7 +64,6 @@ def _process_output(trace: Trace) -> str | None:
     return read_output(trace.session.app_name, trace.started_at, end)
 
 
-@require_safe
 def show_event_log(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """Show the first records that follow an event, up to the next event of its invocation.
 

@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_safe
 
 from sessions_app.forms.session_page import TABS, SessionPageQuery, search_parameters
 from sessions_app.http import wants_partial
@@ -66,7 +65,6 @@ class PageRequest:
     shown_groups: list[InvocationGroup] = field(default_factory=list)
 
 
-@require_safe
 def page(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponse:
     """Show a session by its ids."""
     ids = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
@@ -82,7 +80,6 @@ def page(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> 
     return _render_session(request, session)
 
 
-@require_safe
 def by_key(request: HttpRequest, pk: int) -> HttpResponse:
     """Show a session by its primary key: sessions of realms, and ids that a path cannot hold."""
     rows = realms.exclude_hidden(AgentSession.objects.select_related("mirrored").filter(pk=pk))

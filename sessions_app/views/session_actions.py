@@ -13,7 +13,6 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from sessions_app.forms.lists import SavedViewForm, SessionActionForm
 from sessions_app.forms.sessions import SessionTitleForm
@@ -39,7 +38,6 @@ RENAME = "devui/sessions/rename.html"
 VIEWS = "devui/sessions/list/saved_views.html"
 
 
-@require_POST
 def apply_action(request: HttpRequest) -> HttpResponseBase:
     """Tag, pin, delete or export the selected sessions, or one.
 
@@ -61,7 +59,6 @@ def apply_action(request: HttpRequest) -> HttpResponseBase:
     return _finish_action(request)
 
 
-@require_POST
 def undo(request: HttpRequest, batch: str) -> HttpResponse:
     """Undo a deletion.
 
@@ -76,7 +73,6 @@ def undo(request: HttpRequest, batch: str) -> HttpResponse:
     return _add_triggers(response, "sessions-back")
 
 
-@require_safe
 def export_page(request: HttpRequest, pk: int) -> HttpResponse:
     """Download a session as one HTML page.
 
@@ -86,7 +82,6 @@ def export_page(request: HttpRequest, pk: int) -> HttpResponse:
     return download_page(html_page.session_html(find_session(pk)), f"session-{pk}")
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 def rename(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the form of a session's title; on POST rename the session.
 
@@ -104,7 +99,6 @@ def rename(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 def delete(request: HttpRequest, pk: int) -> HttpResponse:
     """Ask for confirmation; on POST delete a session, which can be undone.
 
@@ -127,7 +121,6 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 def view_list(request: HttpRequest) -> HttpResponse:
     """Show the saved views and the form to save one; on POST save the current search."""
     form = SavedViewForm(request.POST or None, initial={"query": request.GET.urlencode()})
@@ -144,7 +137,6 @@ def view_list(request: HttpRequest) -> HttpResponse:
     return _render_views(request, form, problem)
 
 
-@require_POST
 def change_view(request: HttpRequest, pk: int) -> HttpResponse:
     """Rename or delete a saved view.
 

@@ -8,7 +8,6 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_safe
 
 from sessions_app.forms.lists import SessionListQuery, SessionQuery, SessionWatch
 from sessions_app.forms.query import CompletionQuery
@@ -36,7 +35,6 @@ HELP = "devui/sessions/list/query_help.html"
 SessionTable = Arrangement[SessionRow]
 
 
-@require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """Show sessions of all apps and users."""
     form = SessionListQuery(request.GET)
@@ -77,7 +75,6 @@ def index(request: HttpRequest) -> HttpResponse:
     return _report_deletion(request, context)
 
 
-@require_safe
 def csv_file(request: HttpRequest) -> HttpResponse:
     """Download the matching sessions as CSV, in the order and with the columns of the list."""
     filters = SessionQuery(request.GET).filters()
@@ -209,7 +206,6 @@ def _query_remarks(request: HttpRequest, query: Query, *, is_nothing: bool) -> l
     ]
 
 
-@require_safe
 def completions(request: HttpRequest) -> HttpResponse:
     """Return completions at the caret of the search box."""
     text, caret = CompletionQuery(request.GET).text_and_caret()
@@ -217,14 +213,12 @@ def completions(request: HttpRequest) -> HttpResponse:
     return render(request, COMPLETIONS, {"completions": completions})
 
 
-@require_safe
 def query_help(request: HttpRequest) -> HttpResponse:
     """Show the help of the query language."""
     context = {"terms": DESCRIPTIONS.items(), "next": reverse("sessions")}
     return render_partial(request, HELP, context, partial="help", target="dialog-content")
 
 
-@require_safe
 def changes(request: HttpRequest) -> HttpResponse:
     """Return changed rows of a list on screen and the number of new sessions; 204 if nothing changed."""
     form = SessionWatch(request.GET)

@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 
 from sessions_app.forms.query import CompletionQuery
 from sessions_app.forms.session_page import search_parameters
@@ -30,7 +29,6 @@ from sessions_app.timeline.session_search.hits import (
 )
 
 
-@require_safe
 def completions(request: HttpRequest, pk: int) -> HttpResponse:
     """Return completions at the caret, limited to terms about events.
 

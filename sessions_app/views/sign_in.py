@@ -5,7 +5,6 @@ from __future__ import annotations
 from django import forms
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.views.decorators.http import require_safe
 
 from sessions_app.console import answers, credential_requests
 from sessions_app.console.questions import Question, find_question
@@ -26,7 +25,6 @@ class SignInQuery(QueryForm):
     call = forms.CharField(strip=False)
 
 
-@require_safe
 async def begin(request: HttpRequest, pk: int) -> HttpResponse:
     """Send the browser to the provider that an open call names.
 
@@ -58,7 +56,6 @@ async def begin(request: HttpRequest, pk: int) -> HttpResponse:
     return response
 
 
-@require_safe
 async def end(request: HttpRequest) -> HttpResponse:
     """Answer the call of a sign-in with the address that the provider redirected the browser to.
 

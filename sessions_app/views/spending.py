@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 
 from sessions_app.forms.query import OwnerQuery
 from sessions_app.prices.session_usage import total_spending
 
 
-@require_safe
 def spending(request: HttpRequest) -> HttpResponse:
     """Render tokens and cost of the sessions of `?app=` and `?user=`. Pages load it later: it may take long."""
     query = OwnerQuery(request.GET).read()

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 
 from sessions_app.forms.state import HistoryQuery, JsonPieceQuery, StateQuery, WholeValueQuery
 from sessions_app.http import json_text, render_partial
@@ -30,7 +29,6 @@ DRIFT_SHOWN, DRIFT_VALUE = 100, 400
 """Maximum number of keys, and of characters of a value."""
 
 
-@require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """Show the state and newest sessions of an app or of its user. Without an app, list apps to choose from."""
     query = StateQuery(request.GET).read()
@@ -63,7 +61,6 @@ def index(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_safe
 def key_history(request: HttpRequest, pk: int) -> HttpResponse:
     """Show every write of the key that the ledger row `pk` wrote, newest first."""
     change = _find_change(pk, with_value=False)
@@ -82,7 +79,6 @@ def key_history(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-@require_safe
 def session_drift(request: HttpRequest, pk: int) -> HttpResponse:
     """Show drift: keys whose stored value nothing explains, and keys explained by something other than events.
 
@@ -111,7 +107,6 @@ def session_drift(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-@require_safe
 def value(request: HttpRequest, pk: int) -> HttpResponse:
     """Return a piece of the value that the ledger row `pk` wrote."""
     query = JsonPieceQuery(request.GET).read()
@@ -122,7 +117,6 @@ def value(request: HttpRequest, pk: int) -> HttpResponse:
     return HttpResponse(piece)
 
 
-@require_safe
 def whole_value(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the value that the ledger row `pk` wrote as an expanded tree, or return it as JSON."""
     change = _find_change(pk)

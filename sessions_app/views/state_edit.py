@@ -9,7 +9,6 @@ from urllib.parse import unquote, urlsplit
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods
 
 from sessions_app.forms.state import KeyEditForm, KeyQuery, KeyRemovalForm
 from sessions_app.http import person_name, redirect_to, render_partial, wants_partial
@@ -33,7 +32,6 @@ EDITED_CHARACTERS = 200_000
 Context = dict[str, Any]
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the form of an existing or a new key; on POST preview or save the change.
 
@@ -52,7 +50,6 @@ def edit(request: HttpRequest, pk: int) -> HttpResponse:
     return _render_form(request, session, form, scope, current, is_new=is_new)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 def remove(request: HttpRequest, pk: int) -> HttpResponse:
     """Ask for confirmation; on POST remove a key.
 

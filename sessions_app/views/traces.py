@@ -9,7 +9,6 @@ from django import forms
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 
 from sessions_app.forms.query import OwnerQuery, QueryForm
 from sessions_app.http import render_partial
@@ -48,7 +47,6 @@ class CallQuery(QueryForm):
     contents = forms.ChoiceField(required=False, choices=[("all", "all")])
 
 
-@require_safe
 def event_call(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """Show the model call that produced an event, or the calls of the event's invocation.
 
@@ -64,7 +62,6 @@ def event_call(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     return _render_call(request, session, model_call, calls, event=event)
 
 
-@require_safe
 def call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     """Show a model call.
 
@@ -79,7 +76,6 @@ def call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     )
 
 
-@require_safe
 def call_json(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     """Return a model call's request and responses as JSON; with a pointer, a piece of it.
 
@@ -91,7 +87,6 @@ def call_json(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     return json_response(request, scopes.dumps(model_calls.call_json(model_call)))
 
 
-@require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """List recorded invocations."""
     query = TracesQuery(request.GET).read()
@@ -107,7 +102,6 @@ def index(request: HttpRequest) -> HttpResponse:
     return render_partial(request, LIST, context, partial="traces")
 
 
-@require_safe
 def csv_file(request: HttpRequest) -> HttpResponse:
     """Download the matching traces as CSV, in the order and with the columns of the list."""
     table = trace_columns.TABLE.arrange(request)
@@ -129,7 +123,6 @@ def _trace_rows(traces: Sequence[Trace]) -> list[TraceRow]:
     return [TraceRow(trace, costs.get(trace.pk)) for trace in traces]
 
 
-@require_safe
 def page(request: HttpRequest, pk: int) -> HttpResponse:
     """Show an invocation's waterfall of spans, its stages and its model calls.
 
@@ -151,7 +144,6 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, TRACE, context)
 
 
-@require_safe
 def event_trace(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """Show the trace of an event's invocation with the event's span marked.
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_safe
 
 from sessions_app.forms.query import QueryForm
 from sessions_app.http import render_partial, wants_partial
@@ -29,7 +28,6 @@ class TrendsQuery(QueryForm):
     days = forms.ChoiceField(required=False, choices=[(str(days), str(days)) for days in DAYS])
 
 
-@require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """Show a measure over time. A grouping that the measure does not have is reported on the page."""
     query = TrendsQuery(request.GET).read()

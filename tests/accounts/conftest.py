@@ -44,8 +44,8 @@ def people(transactional_db: None, settings: Any, tmp_path: Path, monkeypatch: p
     """A user for each role, named after it, and nobody who has tried a password yet."""
     from devui.accounts import users
     from devui.accounts.models import AuditEntry
-    from devui.accounts.roles import Role
     from devui.web.login import throttling
+    from sessions_app.roles import Role
     from sessions_app.store.database import append_only
 
     settings.DATA_DIR = tmp_path / "data"

@@ -11,8 +11,8 @@ from django.core.management.base import CommandError
 
 from devui.accounts import targets, users
 from devui.accounts.models import AuditEntry
-from devui.accounts.roles import Role
 from sessions_app.console.sign_in_cookies import PendingSignIn, cookie_name
+from sessions_app.roles import Role
 from sessions_app.store.database import units_of_work
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes

@@ -19,8 +19,8 @@ from django.test import AsyncRequestFactory
 from devui.accounts import audit, personal_tokens, users
 from devui.accounts.guard import UserRequired
 from devui.accounts.models import AuditEntry
-from devui.accounts.roles import Role
 from devui.web.login.throttling import MAX_ATTEMPTS
+from sessions_app.roles import Role
 from sessions_app.sessions import saved_views
 from sessions_app.store.database import append_only, units_of_work
 from sessions_app.store.errors import Forbidden

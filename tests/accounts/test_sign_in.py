@@ -11,9 +11,9 @@ from django.contrib.auth.models import User
 
 from devui.accounts import logins, personal_tokens, persons, users
 from devui.accounts.models import Login
-from devui.accounts.roles import Role
 from devui.web.login import credentials_file, throttling
 from devui.web.login.throttling import MAX_ATTEMPTS
+from sessions_app.roles import Role
 from sessions_app.store.errors import StoreUnavailable
 from tests.accounts.conftest import BROWSER, PASSWORD, cookie_of, sign_in
 from tests.login.probes import check_probes

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 
 from devui.accounts import users
-from devui.accounts.roles import Role
+from sessions_app.roles import Role
 from sessions_app.store.errors import AlreadyExists, BadInput, DevUIError
 from tests.accounts.conftest import PASSWORD
 

@@ -25,9 +25,9 @@ from devui.accounts import logins, users
 from devui.accounts.models import AuditEntry, Login, OidcAccount
 from devui.accounts.oidc import client, flow, linked_users
 from devui.accounts.oidc.claims import OidcIdentity
-from devui.accounts.roles import Role
 from devui.config.single_sign_on import OidcProvider
 from devui.web.login.throttling import MAX_ATTEMPTS
+from sessions_app.roles import Role
 from tests.accounts.conftest import PASSWORD, cookie_of, sign_in
 from tests.accounts.oidc_provider import CLIENT_ID, CLIENT_SECRET, SmallProvider, key_of
 from tests.pages.html import parse

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,19 +12,27 @@ from asgiref.testing import ApplicationCommunicator
 from devui.accounts import users
 from devui.accounts.guard import UserSockets
 from devui.accounts.models import AuditEntry
-from devui.accounts.roles import Role
 from devui.asgi import application
+from devui.web import socket_routes
 from devui.web.login import sockets
+from sessions_app.roles import RUN, Role
+from sessions_app.routes import declare_rules, declared_rules
 from tests.accounts.conftest import PASSWORD, cookie_of
 from tests.login.echo_socket import CONNECT, answer_to, echo, open_socket
 
 pytestmark = pytest.mark.usefixtures("people")
 
 
+def echo_at(path: str) -> Any:
+    """Return a socket that echoes, behind the guard of the route that has this path."""
+    route = next(route for route in socket_routes.routes if route.pattern.match(path.lstrip("/")))
+    return UserSockets(declare_rules(partial(echo), declared_rules(route.callback)))
+
+
 async def opening(name: str, path: str, app: Any = None, query: str = "") -> ApplicationCommunicator:
     cookies = await sync_to_async(cookie_of)(name) if name else {}
     sent = [(b"cookie", f"{key}={value}".encode()) for key, value in cookies.items()]
-    return open_socket(sent, app or UserSockets(echo), path, query)
+    return open_socket(sent, app or echo_at(path), path, query)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +45,6 @@ async def opening(name: str, path: str, app: Any = None, query: str = "") -> App
         ("reader", "/run_live", False),
         ("runner", "/run_live", True),
         ("admin", "/run_live", True),
-        ("admin", "/other", False),
     ],
 )
 async def test_socket_opens_for_its_role(name, path, opens):
@@ -62,10 +70,10 @@ async def test_live_socket_needs_the_role_in_every_app_of_its_query(query, opens
     await socket.send_input({"type": "websocket.disconnect"})
 
 
-async def test_application_guards_its_sockets():
-    assert (await answer_to(await opening("", "/run_live", application), CONNECT))[
-        "type"
-    ] != "websocket.accept"
+@pytest.mark.parametrize(("name", "path"), [("", "/run_live"), ("", "/ws/sessions/1/"), ("admin", "/other")])
+async def test_application_guards_its_sockets(name, path):
+    answer = await answer_to(await opening(name, path, application), CONNECT)
+    assert answer["type"] != "websocket.accept"
 
 
 async def test_open_socket_is_closed_when_its_user_is_disabled(monkeypatch):
@@ -94,7 +102,7 @@ async def test_live_socket_is_recorded_when_it_is_answered(answer, outcome):
         before.extend(await entries())
         await send(answer)
 
-    socket = await opening("runner", "/run_live", UserSockets(app))
+    socket = await opening("runner", "/run_live", UserSockets(declare_rules(app, {"GET": RUN})))
     assert (await answer_to(socket, CONNECT))["type"] == answer["type"]
     await socket.wait()
     assert (before, await entries()) == ([], [outcome])

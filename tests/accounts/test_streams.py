@@ -14,8 +14,8 @@ from asgiref.sync import sync_to_async
 
 from devui.accounts import guard, personal_tokens, users
 from devui.accounts.models import Membership, Token
-from devui.accounts.roles import Role
 from devui.web.login import sockets
+from sessions_app.roles import Role
 from sessions_app.runs import runtime_client
 from sessions_app.store.errors import StoreUnavailable
 from tests.accounts.forwarding_runtime import ForwardingRuntime

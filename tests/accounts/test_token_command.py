@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 
 from devui.accounts import personal_tokens, users
 from devui.accounts.models import AuditEntry, Token
-from devui.accounts.roles import Role
+from sessions_app.roles import Role
 
 pytestmark = pytest.mark.usefixtures("people")
 

@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 
 from devui.accounts import personal_tokens, users
 from devui.accounts.models import Token
-from devui.accounts.roles import Role
+from sessions_app.roles import Role
 from tests.accounts.conftest import BROWSER, sign_in
 from tests.pages.html import parse
 

@@ -11,8 +11,8 @@ from asgiref.sync import sync_to_async
 
 from devui.accounts import users
 from devui.accounts.models import AuditEntry, Login, Membership
-from devui.accounts.roles import Role
 from devui.asgi import application
+from sessions_app.roles import Role
 from tests.accounts.conftest import BROWSER, PASSWORD, cookie_of, sign_in
 from tests.pages.html import parse
 from tests.web import over

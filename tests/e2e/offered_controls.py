@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 from django.urls import resolve
 from playwright.sync_api import Page
 
-from devui.accounts.roles import RULES, AccessRule, Role, find_rule
+from sessions_app.roles import AccessRule, Role
+from sessions_app.routes import declared_rules, find_rule
 
 DIALOGS_FOR_READERS = frozenset({"sessions/views/"})
 """Routes of dialogs that show more than their form."""
@@ -49,10 +50,10 @@ def find_refused_controls(page: Page) -> list[str]:
 
 
 def _rule_of(control: dict[str, Any], own_route: str) -> AccessRule | None:
-    route = resolve(urlsplit(control["url"]).path).route
+    match = resolve(urlsplit(control["url"]).path)
     if control["method"] == "LINK":
-        return None if route in DIALOGS_FOR_READERS else RULES.get(f"POST {route}")
-    if route == own_route:
+        return None if match.route in DIALOGS_FOR_READERS else declared_rules(match.func).get("POST")
+    if match.route == own_route:
         return None
-    rule = find_rule(control["method"], route)
+    rule = find_rule(match, control["method"])
     return rule and rule.select_variant({control["name"]: control["value"] or ""})

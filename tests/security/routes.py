@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls import get_resolver
+
+from sessions_app.roles import AccessRule
+from sessions_app.routes import iter_rules
 
 FILLED = {
     "app_name": "weather",
@@ -20,21 +22,17 @@ FILLED = {
 
 def routes() -> list[str]:
     """Return every route, as `resolve` names it."""
-    return sorted(set(_routes(get_resolver())))
+    return sorted({route for _, route in declared_rules()})
+
+
+def declared_rules() -> dict[tuple[str, str], AccessRule]:
+    """Return the rule of each method and route."""
+    return {(method, route): rule for method, route, rule in iter_rules(get_resolver().url_patterns)}
 
 
 def addresses() -> list[str]:
     """Return one address for every route: numbers are 1, names those of `FILLED`."""
     return sorted({"/" + fill_route(route).lstrip("/") for route in routes()})
-
-
-def _routes(resolver: URLResolver, prefix: str = "") -> Iterator[str]:
-    for entry in resolver.url_patterns:
-        route = prefix + str(entry.pattern)
-        if isinstance(entry, URLPattern):
-            yield route
-        else:
-            yield from _routes(entry, route)
 
 
 def fill_route(route: str) -> str:

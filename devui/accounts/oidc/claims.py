@@ -9,8 +9,8 @@ from joserfc import jwt
 from joserfc.jwk import KeySet
 
 from devui.accounts.oidc.errors import ProviderFault, SignInRefused
-from devui.accounts.roles import Role
 from devui.config.single_sign_on import OidcProvider
+from sessions_app.roles import Role
 
 LEEWAY_S = 60
 """Seconds by which the clocks of the provider and of this machine may differ."""

@@ -11,8 +11,8 @@ from devui.accounts import users
 from devui.accounts.models import Membership, OidcAccount
 from devui.accounts.oidc.claims import OidcIdentity
 from devui.accounts.oidc.errors import SignInRefused
-from devui.accounts.roles import Role
 from devui.config.single_sign_on import OidcProvider
+from sessions_app.roles import Role
 from sessions_app.store.errors import AlreadyExists
 
 

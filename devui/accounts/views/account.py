@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_POST, require_safe
 
 from devui.accounts import guard, logins, personal_tokens, quotas, users
 from devui.accounts.forms import TokenForm
@@ -24,7 +23,6 @@ from sessions_app.store.errors import AlreadyExists, Forbidden
 PAGE = "devui/accounts/account.html"
 
 
-@require_safe
 async def account(request: HttpRequest) -> HttpResponse:
     """Show the user's role, quotas, password form and tokens."""
     user = await units_of_work.read(guard.request_user, request)
@@ -32,7 +30,6 @@ async def account(request: HttpRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters()
-@require_POST
 async def change_password(request: HttpRequest) -> HttpResponse:
     """Change the user's password. That ends all other logins of the user.
 
@@ -55,7 +52,6 @@ async def change_password(request: HttpRequest) -> HttpResponse:
     return response
 
 
-@require_POST
 async def create_token(request: HttpRequest) -> HttpResponse:
     """Create a token, and show it this once."""
     user = await units_of_work.read(guard.request_user, request)
@@ -80,7 +76,6 @@ async def create_token(request: HttpRequest) -> HttpResponse:
     return await units_of_work.read(_tokens_page, request, user, form, text)
 
 
-@require_POST
 async def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
     """Revoke a token of the user.
 

@@ -10,14 +10,14 @@ from typing import IO, Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from django.views.decorators.http import require_safe
+from django.urls import get_resolver
 
 from devui.accounts import audit, audit_columns
 from devui.accounts.forms import AuditExportQuery, AuditQuery
 from devui.accounts.models import AuditEntry
-from devui.accounts.roles import PUBLIC_RULES, RULES
 from sessions_app.http import download, render_partial
 from sessions_app.presentation import csv_cells
+from sessions_app.routes import iter_rules
 from sessions_app.store.database import pagination
 
 PAGE = "devui/accounts/audit.html"
@@ -25,7 +25,6 @@ CONTENT_TYPES = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
 BATCH = 2_000
 
 
-@require_safe
 def audit_log(request: HttpRequest) -> HttpResponse:
     """List audit entries."""
     query = AuditQuery(request.GET).read()
@@ -42,7 +41,6 @@ def audit_log(request: HttpRequest) -> HttpResponse:
     return render_partial(request, PAGE, context, partial="audit")
 
 
-@require_safe
 def export(request: HttpRequest) -> StreamingHttpResponse:
     """Download the entries that match, oldest first, as JSON lines or CSV."""
     query = AuditExportQuery(request.GET).read()
@@ -64,7 +62,7 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
 
 def _list_actions() -> list[str]:
     """Return the actions of all rules and commands."""
-    rules = [*RULES.values(), *PUBLIC_RULES.values()]
+    rules = [rule for *_, rule in iter_rules(get_resolver().url_patterns)]
     names = {variant.action for rule in rules for variant in (rule, *rule.variants.values())}
     return sorted({*names, "purge"} - {""})
 

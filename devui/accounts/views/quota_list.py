@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from devui.accounts import quotas, users
 from devui.accounts.forms import QuotaForm
@@ -22,7 +21,6 @@ MAX_LISTED = 100
 """Maximum number of persons that the page lists."""
 
 
-@require_safe
 def quota_list(request: HttpRequest) -> HttpResponse:
     """Show all quotas, and what each person has used today."""
     rows = quotas.list_quotas()
@@ -36,13 +34,11 @@ def quota_list(request: HttpRequest) -> HttpResponse:
     return render(request, PAGE, context)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
     """Show the form of a new quota; on POST create it."""
     return _edit_quota(request, QuotaForm(request.POST or None), None)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 def change(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the limits of a quota; on POST set them.
 
@@ -55,7 +51,6 @@ def change(request: HttpRequest, pk: int) -> HttpResponse:
     return _edit_quota(request, QuotaForm(request.POST or None, initial=initial), quota)
 
 
-@require_POST
 def remove(request: HttpRequest, pk: int) -> HttpResponse:
     """Remove a quota.
 

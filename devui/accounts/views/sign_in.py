@@ -7,7 +7,6 @@ from functools import partial
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_POST
 
 from devui.accounts import guard, logins
 from devui.web.login import throttling
@@ -28,7 +27,6 @@ MAX_NAME = 150
 
 
 @sensitive_post_parameters("password")
-@require_http_methods(["GET", "HEAD", "POST"])
 async def sign_in(request: HttpRequest) -> HttpResponse:
     """Show the sign-in page; with the right name and password, set the cookie and redirect to the requested page."""
     next_path = safe_path(request.POST.get("next") or request.GET.get("next", ""))
@@ -52,7 +50,6 @@ async def sign_in(request: HttpRequest) -> HttpResponse:
     return redirect
 
 
-@require_POST
 async def sign_out(request: HttpRequest) -> HttpResponse:
     """End this browser's login, also for copies of its cookie."""
     await units_of_work.write(logins.end_login, request.COOKIES)

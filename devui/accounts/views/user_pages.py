@@ -9,21 +9,18 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_safe
 
 from devui.accounts import guard, user_columns, users
 from devui.accounts.forms import NewUserForm, RoleForm
-from devui.accounts.roles import Role
 from sessions_app.forms.query import PageQuery
 from sessions_app.http import note_object, render_partial
+from sessions_app.roles import Role
 from sessions_app.store.database import pagination, units_of_work
 from sessions_app.store.errors import BadInput, DevUIError
 
 LIST, PAGE = "devui/accounts/users.html", "devui/accounts/user.html"
-METHODS = ["GET", "HEAD", "POST"]
 
 
-@require_http_methods(METHODS)
 async def list_users(request: HttpRequest) -> HttpResponse:
     """List the users; on POST create one, and show its generated password this once."""
     if request.method != "POST":
@@ -43,7 +40,6 @@ async def list_users(request: HttpRequest) -> HttpResponse:
     return await units_of_work.read(_user_page, request, values["name"], password=password, is_new=True)
 
 
-@require_http_methods(METHODS)
 async def show_user(request: HttpRequest, name: str) -> HttpResponse:
     """Show a user; on POST change the role, set a generated password, disable, enable or unlink the user.
 
@@ -92,7 +88,6 @@ def _list_page(request: HttpRequest, form: NewUserForm, status: int = 200) -> Ht
     return render_partial(request, LIST, context, partial="users", status=status)
 
 
-@require_safe
 def csv_file(request: HttpRequest) -> HttpResponse:
     """Download the users as CSV, in the order and with the columns of the list."""
     table = user_columns.TABLE.arrange(request)

@@ -37,7 +37,7 @@ class Command(UserCommand):
             CommandError: nothing is to be changed.
         """
         from devui.accounts import users
-        from devui.accounts.roles import Role
+        from sessions_app.roles import Role
 
         if not any(options[name] for name in CHANGES):
             raise CommandError(

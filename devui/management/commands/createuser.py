@@ -27,7 +27,7 @@ class Command(UserCommand):
     def change_users(self, options: dict[str, Any]) -> None:
         """Create the user."""
         from devui.accounts import users
-        from devui.accounts.roles import Role
+        from sessions_app.roles import Role
 
         typed = self.read_password()
         password = users.create_user(options["name"], Role.of(options["role"]), typed, options["app"])

@@ -60,9 +60,9 @@ class Command(BaseCommand):
     def _prepare_store(self) -> str:
         """Create database, tables and the first admin. Return how to sign in."""
         from devui.accounts import users
-        from devui.accounts.roles import Role
         from devui.serving.server import prepare_store
         from devui.serving.team_store import ensure_database
+        from sessions_app.roles import Role
 
         url = _database_url()
         if ensure_database(url):

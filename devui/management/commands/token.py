@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
     from devui.accounts.models import Token
-    from devui.accounts.roles import Role
+    from sessions_app.roles import Role
 
 MAX_NAME = 100
 MAX_DAYS = 3650
@@ -85,7 +85,7 @@ def _role_for(user: User, name: str | None) -> Role:
         BadInput: it exceeds the user's.
     """
     from devui.accounts.models import Membership
-    from devui.accounts.roles import Role
+    from sessions_app.roles import Role
 
     highest = Role(
         max(Membership.objects.filter(user=user).values_list("role", flat=True), default=Role.READER)

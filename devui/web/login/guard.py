@@ -24,9 +24,10 @@ from devui.web.login import authentication, credentials_file
 from devui.web.login.credentials_file import Credentials, LoginUnreadable
 from devui.web.login.revocation import answer_while_permitted
 from devui.web.login.sockets import GuardedSockets
-from devui.web.middleware import SAFE_METHODS, Middleware
+from devui.web.middleware import Middleware
 from devui.web.origins import AsgiScope
 from sessions_app.http import Access, request_access, set_access
+from sessions_app.routes import SAFE_METHODS
 
 PUBLIC_FILES = (
     "favicon.svg",

@@ -11,7 +11,6 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_POST
 
 from devui.web.login import authentication, credentials_file, guard
 from devui.web.login.credentials_file import Credentials
@@ -23,7 +22,6 @@ MAX_PASSWORD = 4096
 
 
 @sensitive_post_parameters("password")
-@require_http_methods(["GET", "HEAD", "POST"])
 async def sign_in(request: HttpRequest) -> HttpResponse:
     """Show the sign-in page; with the right password, set the cookie and redirect to the requested page."""
     login = _require_login_set_up()
@@ -41,7 +39,6 @@ async def sign_in(request: HttpRequest) -> HttpResponse:
     return await login_page(request, next_path, "Wrong password.", 422)
 
 
-@require_POST
 def sign_out(request: HttpRequest) -> HttpResponse:
     """End this browser's login, also for copies of its cookie."""
     login = _require_login_set_up()

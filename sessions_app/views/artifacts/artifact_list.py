@@ -8,7 +8,6 @@ from typing import Any
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.views.decorators.http import require_safe
 
 from sessions_app.artifacts import artifact_list
 from sessions_app.forms.query import OwnerQuery
@@ -33,7 +32,6 @@ class ArtifactsQuery(OwnerQuery):
     realm = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
 
 
-@require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """List the files of all sessions and users."""
     query = ArtifactsQuery(request.GET).read()
@@ -53,7 +51,6 @@ def index(request: HttpRequest) -> HttpResponse:
     return render_partial(request, LIST, context, partial="artifacts")
 
 
-@require_safe
 def csv_file(request: HttpRequest) -> HttpResponse:
     """Download the matching files as CSV, in the order and with the columns of the list."""
     table = artifact_columns.TABLE.arrange(request)

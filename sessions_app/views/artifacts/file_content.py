@@ -7,7 +7,6 @@ import json
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.views.decorators.http import require_safe
 
 from sessions_app.forms.query import QueryForm
 from sessions_app.http import download
@@ -27,7 +26,6 @@ class ContentQuery(QueryForm):
     save = forms.BooleanField(required=False)
 
 
-@require_safe
 def content(request: HttpRequest, pk: int) -> HttpResponseBase:
     """Serve the content of a version in a sandbox, with the content type sniffed from the bytes.
 
@@ -48,7 +46,6 @@ def content(request: HttpRequest, pk: int) -> HttpResponseBase:
     return response
 
 
-@require_safe
 def content_json(request: HttpRequest, pk: int) -> HttpResponse:
     """Return a version that holds JSON; with a pointer, a piece of it.
 

@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.http import require_http_methods, require_safe
 
 from sessions_app.artifacts import artifact_list
 from sessions_app.forms.query import QueryForm
@@ -47,7 +46,6 @@ VERSIONS_SHOWN = 100
 """Maximum number of versions that the page lists; each version has its own URL."""
 
 
-@require_safe
 def file(request: HttpRequest) -> HttpResponse:
     """Show a version of a file or its difference from another version, and list all versions.
 
@@ -91,7 +89,6 @@ def file(request: HttpRequest) -> HttpResponse:
     return render(request, FILE, context)
 
 
-@require_safe
 def open_session_file(request: HttpRequest, pk: int) -> HttpResponse:
     """Redirect to the page of a file by the name that a session's event gives it.
 
@@ -115,7 +112,6 @@ def open_session_file(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(file_url(key, query["version"]))
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 def delete(request: HttpRequest) -> HttpResponse:
     """Ask for confirmation; on POST delete a file with all its versions.
 

@@ -11,7 +11,6 @@ from django import forms
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_http_methods
 
 from sessions_app.console.message_draft import MAX_BYTES, detect_type
 from sessions_app.http import note_object, render_partial
@@ -66,7 +65,6 @@ class Upload(forms.Form):
         return {**cleaned, "key": key}
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 def upload(request: HttpRequest) -> HttpResponse:
     """Show the upload form; on POST save the file.
 

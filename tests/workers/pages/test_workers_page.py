@@ -9,7 +9,6 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 
 from devui.accounts.models import AuditEntry
-from devui.accounts.roles import RULES
 from devui.workers import advertisement, worker_control
 from devui.workers.advertisement import Instruction
 from devui.workers.models import Worker
@@ -26,7 +25,6 @@ from sessions_app.store.sessions import writes
 from tests.accounts.conftest import BROWSER, cookie_of
 from tests.evals import stored_runs
 from tests.pages.html import parse
-from tests.security.routes import routes
 from tests.workers.pages.conftest import CODE, ELSEWHERE
 
 pytestmark = pytest.mark.usefixtures("people")
@@ -255,7 +253,3 @@ async def test_metrics_and_readiness_know_the_workers(web, add_worker):
     assert ready == {"status": "ready", "engine": {"name": "procrastinate", "alive": 1, "draining": 1}}
     web.cookies.clear()
     assert (await web.get("/ready")).json() == {"status": "ready"}
-
-
-def test_table_of_roles_names_only_requests_that_exist():
-    assert {key for key in RULES if key.partition(" ")[2] not in set(routes())} == set()

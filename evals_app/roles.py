@@ -1,0 +1,12 @@
+"""Rules of routes about evals; see `sessions_app.roles`."""
+
+from sessions_app.roles import AccessRule, Role
+
+RUN_EVALS = AccessRule(Role.RUNNER, "run", "evals")
+CANCEL_EVALS = AccessRule(Role.RUNNER, "cancel", "eval run")
+NOTE = AccessRule(Role.RUNNER, "note", "eval run")
+EVALSET = AccessRule(Role.RUNNER, "edit", "evalset")
+REVIEWED_EVALSET = AccessRule(Role.RUNNER, form_field="seen", variants={"*": EVALSET})
+DELETE_RUN = AccessRule(Role.ADMIN, "delete", "eval run")
+DELETE_EVALSET = AccessRule(Role.ADMIN, "delete", "evalset")
+EXPORT_EVALS = AccessRule(Role.READER, "export", "eval run")

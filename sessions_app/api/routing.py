@@ -1,0 +1,51 @@
+"""Router of API operations whose routes have the rules that the operations declare with `needs`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ninja
+from ninja.operation import PathView
+
+from sessions_app.roles import READ
+from sessions_app.routes import SAFE_METHODS, declare_rules, declared_rules, undeclared_rule
+
+
+class Router(ninja.Router):
+    """A router that refuses an operation which writes and declares no rule."""
+
+    def add_api_operation(
+        self, path: str, methods: list[str], view_func: Callable[..., Any], **options: Any
+    ) -> None:
+        """Add an operation.
+
+        Raises:
+            ImproperlyConfigured: one of its methods writes and has no rule, or a rule is for another method.
+        """
+        rules = declared_rules(view_func).keys()
+        missing = {*methods} - rules - SAFE_METHODS or rules - {*methods}
+        if missing:
+            examples = ", ".join(f"{name.lower()}=EDIT" for name in sorted(missing))
+            raise undeclared_rule(path, f"`@needs({examples})` below `@router` at {view_func.__name__}")
+        self.path_operations.setdefault(path, _PathView())
+        super().add_api_operation(path, methods, view_func, **options)
+
+
+class _PathView(PathView):
+    """All operations of a path, whose view has the rules of each."""
+
+    def get_view(self) -> Callable[..., Any]:
+        """Return the view with its rules."""
+        rules = {
+            method: declared_rules(operation.view_func).get(method, READ)
+            for operation in self.operations
+            for method in operation.methods
+        }
+        return declare_rules(super().get_view(), rules)
+
+    def clone(self) -> PathView:
+        """Return a copy, as each API makes one of every router."""
+        copy = _PathView()
+        vars(copy).update(vars(super().clone()))
+        return copy

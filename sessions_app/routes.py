@@ -1,0 +1,151 @@
+"""Routes of pages, API operations and sockets, each with the rule of every method that it accepts.
+
+A route without rules is refused where it is declared, so a server with such a route does not start.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest, HttpResponse
+from django.urls import ResolverMatch, URLPattern, URLResolver
+from django.urls.resolvers import RoutePattern
+from django.utils.module_loading import import_string
+from django.views.decorators.http import require_http_methods
+
+from sessions_app.roles import READ, AccessRule
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+"""Methods that have rules. Other safe methods have the rule of GET."""
+
+RECIPE = "See “Add a POST route” in docs/contributing.md."
+
+View = TypeVar("View", bound=Callable[..., Any])
+
+
+def declare_rules(view: View, rules: Mapping[str, AccessRule]) -> View:
+    """Set the rules of a view by method, and return the view."""
+    view.access_rules = rules  # type: ignore[attr-defined]
+    return view
+
+
+def needs(**rules: AccessRule) -> Callable[[View], View]:
+    """Declare the rules of an API operation: `@needs(post=RUN)`. Operations that only read need none."""
+    return lambda view: declare_rules(view, rules_by_method(view.__name__, rules))
+
+
+def declared_rules(view: Any) -> Mapping[str, AccessRule]:
+    """Return the rules of a view by method; empty if it declares none."""
+    rules: Mapping[str, AccessRule] = getattr(view, "access_rules", {})
+    return rules
+
+
+def find_rule(match: ResolverMatch, method: str) -> AccessRule | None:
+    """Return the rule of a request, without those of its form; None if nobody may send it."""
+    is_safe = method in SAFE_METHODS
+    rule = declared_rules(match.func).get("GET" if is_safe else method)
+    return rule or (READ if is_safe else None)
+
+
+def rules_by_method(route: str, rules: Mapping[str, AccessRule]) -> dict[str, AccessRule]:
+    """Return rules given as keyword arguments by the names of their methods.
+
+    Raises:
+        ImproperlyConfigured: there is none, or one for an unknown method.
+    """
+    by_method = {name.upper(): rule for name, rule in rules.items()}
+    if not by_method or not by_method.keys() <= set(METHODS):
+        raise undeclared_rule(route, "get=READ or post=EDIT")
+    return by_method
+
+
+def undeclared_rule(route: str, missing: str) -> ImproperlyConfigured:
+    """Return the error of a route without a rule. `missing`: what to add where the route is declared."""
+    modules = [frame for frame in traceback.extract_stack() if frame.name == "<module>"]
+    return ImproperlyConfigured(
+        f"{modules[-1].filename}:{modules[-1].lineno}: the route {route!r} does not say who may use it: add {missing},"
+        f" with a rule of sessions_app/roles.py or one of its own. {RECIPE}"
+    )
+
+
+class Route(URLPattern):
+    """A route like Django's `path` whose view accepts the methods that have rules, and is imported on demand.
+
+    Links need only its name. So a server starts without importing the pages that nobody has opened.
+    """
+
+    def __init__(self, route: str, view: str, name: str | None = None, **rules: AccessRule) -> None:
+        """Route to the view with the dotted name `view`.
+
+        Args:
+            route: the path, as for `path`.
+            view: dotted name of the view.
+            name: name of the route.
+            rules: the rule of each method that the view accepts: `get=READ, post=EDIT`.
+
+        Raises:
+            ImproperlyConfigured: there is no rule, or one for an unknown method.
+        """
+        self.rules = rules_by_method(route, rules)
+        placeholder = declare_rules(partial(_not_imported), self.rules)
+        super().__init__(RoutePattern(route, name=name, is_endpoint=True), placeholder, name=name)
+        self.lookup_str = view
+        self.is_imported = False
+
+    def resolve(self, path: str) -> ResolverMatch | None:
+        """Return the match of a path, with the imported view."""
+        if not self.is_imported and self.pattern.match(path):
+            self.import_view()
+        return super().resolve(path)
+
+    def import_view(self) -> None:
+        """Import the view."""
+        accepted = [*self.rules, *(["HEAD"] if "GET" in self.rules else [])]
+        view = require_http_methods(accepted)(import_string(self.lookup_str))
+        self.callback = declare_rules(view, self.rules)
+        self.is_imported = True
+
+
+def _not_imported(request: HttpRequest, **_: Any) -> HttpResponse:
+    raise NotImplementedError("Route.resolve imports the view.")
+
+
+def socket_route(route: str, consumer: Any, rule: AccessRule, name: str | None = None) -> URLPattern:
+    """Return the route of a socket. `rule`: the role that opens it."""
+    return URLPattern(
+        RoutePattern(route, name=name, is_endpoint=True), declare_rules(consumer, {"GET": rule}), None, name
+    )
+
+
+def iter_rules(
+    patterns: Iterable[URLPattern | URLResolver], prefix: str = ""
+) -> Iterator[tuple[str, str, AccessRule]]:
+    """Yield method, route and rule of every request that routes accept.
+
+    Raises:
+        ImproperlyConfigured: a route has no rules.
+    """
+    for pattern in patterns:
+        route = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from iter_rules(pattern.url_patterns, route)
+            continue
+        if not (rules := declared_rules(pattern.callback)):
+            raise undeclared_rule(route, f"it as Route(…, {pattern.lookup_str!r}, get=READ or post=EDIT)")
+        for method, rule in rules.items():
+            yield method, route, rule
+
+
+def require_rules(patterns: Iterable[URLPattern | URLResolver]) -> None:
+    """Check that every route has rules.
+
+    Raises:
+        ImproperlyConfigured: a route has none.
+    """
+    for _ in iter_rules(patterns):
+        pass
