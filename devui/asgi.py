@@ -7,9 +7,9 @@ from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "devui.settings")
 
-from django.core.asgi import get_asgi_application
+import django
 
-django_application = get_asgi_application()
+django.setup(set_prefix=False)
 
 from channels.routing import ProtocolTypeRouter
 from django.conf import settings
@@ -31,7 +31,7 @@ application = ForwardedClients(
     RawPathSegments(
         ProtocolTypeRouter(
             {
-                "http": BodyAdmission(django_application),
+                "http": BodyAdmission(),
                 "websocket": SameOriginSockets(
                     serve_socket,
                     for_programs={"/run_live", f"/{settings.DEVUI_URL_PREFIX.strip('/')}/run_live"},

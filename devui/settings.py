@@ -64,14 +64,16 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "devui.web.login.password_strength.VariedPasswordValidator"},
 ]
 
-DEVUI_GUARDS = [
-    *embed.GUARDS,
-    "devui.accounts.guard.UserRequired" if DEVUI_USERS else "devui.web.login.guard.LoginRequired",
-]
 DEVUI_SOCKET_GUARD = (
     "devui.accounts.guard.UserSockets" if DEVUI_USERS else "devui.web.login.guard.LoginSockets"
 )
-MIDDLEWARE = [*DEVUI_GUARDS, "devui.web.middleware.StaticFiles", *embed.ANSWERS, *embed.BODIES]
+MIDDLEWARE = [
+    *embed.GUARDS,
+    "devui.accounts.guard.UserRequired" if DEVUI_USERS else "devui.web.login.guard.LoginRequired",
+    "devui.web.middleware.StaticFiles",
+    *embed.ANSWERS,
+    *embed.BODIES,
+]
 DEVUI_LOGIN_REQUIRED = False  # refuse requests without a login: set by a server that listens on the network
 APPEND_SLASH = False
 SILENCED_SYSTEM_CHECKS = [  # `devui.web.middleware` does what they check

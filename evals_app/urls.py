@@ -8,12 +8,15 @@ from evals_app.roles import (
     DELETE_EVALSET,
     EVALSET,
     EXPORT_EVALS,
+    EXPORT_EVALSETS,
     NOTE,
     REVIEWED_EVALSET,
     RUN_EVALS,
 )
-from sessions_app.roles import READ, AccessRule, Role
+from sessions_app.roles import READ, AccessRule
 from sessions_app.routes import Route
+
+RUN_PATH, SET_PATH = "evals/runs/<str:run_id>/", "evals/<seg:app_name>/<seg:evalset_id>/"
 
 
 def page(route: str, view: str, name: str, **rules: AccessRule) -> Route:
@@ -23,59 +26,36 @@ def page(route: str, view: str, name: str, **rules: AccessRule) -> Route:
 
 urlpatterns = [
     page("evals/", "evalsets.index", "evals", get=READ),
+    page("evals/evalsets.csv", "evalsets.csv_file", "evalsets-csv", get=EXPORT_EVALSETS),
+    page(RUN_PATH, "run_reports.run", "eval-run", get=READ),
+    page(RUN_PATH + "cancel/", "run_actions.cancel", "eval-run-cancel", post=CANCEL_EVALS),
+    page(RUN_PATH + "resume/", "run_actions.resume", "eval-run-resume", post=RUN_EVALS),
+    page(RUN_PATH + "retry/", "run_actions.retry", "eval-run-retry", post=RUN_EVALS),
+    page(RUN_PATH + "again/", "run_actions.repeat", "eval-run-again", post=RUN_EVALS),
+    page(RUN_PATH + "confirm/", "run_actions.confirm", "eval-run-confirm", post=RUN_EVALS),
+    page(RUN_PATH + "parallelism/", "run_actions.set_parallelism", "eval-run-parallelism", post=RUN_EVALS),
     page(
-        "evals/evalsets.csv",
-        "evalsets.csv_file",
-        "evalsets-csv",
-        get=AccessRule(Role.READER, "export", "evalset"),
-    ),
-    page("evals/runs/<str:run_id>/", "run_reports.run", "eval-run", get=READ),
-    page("evals/runs/<str:run_id>/cancel/", "run_actions.cancel", "eval-run-cancel", post=CANCEL_EVALS),
-    page("evals/runs/<str:run_id>/resume/", "run_actions.resume", "eval-run-resume", post=RUN_EVALS),
-    page("evals/runs/<str:run_id>/retry/", "run_actions.retry", "eval-run-retry", post=RUN_EVALS),
-    page("evals/runs/<str:run_id>/again/", "run_actions.repeat", "eval-run-again", post=RUN_EVALS),
-    page("evals/runs/<str:run_id>/confirm/", "run_actions.confirm", "eval-run-confirm", post=RUN_EVALS),
-    page(
-        "evals/runs/<str:run_id>/parallelism/",
-        "run_actions.set_parallelism",
-        "eval-run-parallelism",
-        post=RUN_EVALS,
-    ),
-    page(
-        "evals/runs/<str:run_id>/attempts/<int:attempt>/cancel/",
+        RUN_PATH + "attempts/<int:attempt>/cancel/",
         "run_actions.cancel_attempt",
         "eval-attempt-cancel",
         post=CANCEL_EVALS,
     ),
     page(
-        "evals/runs/<str:run_id>/attempts/<int:attempt>/note/",
-        "run_actions.note_attempt",
-        "eval-attempt-note",
-        post=NOTE,
+        RUN_PATH + "attempts/<int:attempt>/note/", "run_actions.note_attempt", "eval-attempt-note", post=NOTE
     ),
-    page("evals/runs/<str:run_id>/note/", "run_actions.note_run", "eval-run-note", post=NOTE),
-    page("evals/runs/<str:run_id>/baseline/", "run_actions.mark_baseline", "eval-run-baseline", post=NOTE),
-    page("evals/runs/<str:run_id>/compare/", "run_comparison.compare", "eval-run-compare", get=READ),
+    page(RUN_PATH + "note/", "run_actions.note_run", "eval-run-note", post=NOTE),
+    page(RUN_PATH + "baseline/", "run_actions.mark_baseline", "eval-run-baseline", post=NOTE),
+    page(RUN_PATH + "compare/", "run_comparison.compare", "eval-run-compare", get=READ),
+    page(RUN_PATH + "compare/export/", "run_comparison.export", "eval-compare-export", get=EXPORT_EVALS),
     page(
-        "evals/runs/<str:run_id>/compare/export/",
-        "run_comparison.export",
-        "eval-compare-export",
-        get=EXPORT_EVALS,
-    ),
-    page(
-        "evals/runs/<str:run_id>/case/<int:attempt>/export/",
+        RUN_PATH + "case/<int:attempt>/export/",
         "run_reports.export_case",
         "eval-case-export",
         get=EXPORT_EVALS,
     ),
-    page(
-        "evals/runs/<str:run_id>/export/<str:kind>/",
-        "run_reports.export",
-        "eval-run-export",
-        get=EXPORT_EVALS,
-    ),
+    page(RUN_PATH + "export/<str:kind>/", "run_reports.export", "eval-run-export", get=EXPORT_EVALS),
     page("evals/prices/", "prices.prices", "prices", get=READ),
-    page("evals/<seg:app_name>/<seg:evalset_id>/trend/", "trends.trend", "eval-trend", get=READ),
+    page(SET_PATH + "trend/", "trends.trend", "eval-trend", get=READ),
     page("evals/new/", "evalset_creation.new", "eval-new", get=READ, post=EVALSET.with_app_field("app")),
     page(
         "evals/upload/",
@@ -86,40 +66,13 @@ urlpatterns = [
     ),
     page("evals/record/", "evalset_creation.record", "eval-record", get=READ, post=EVALSET),
     page("evals/replay/<int:pk>/", "session_replays.replay", "session-replay", get=READ, post=RUN_EVALS),
-    page("evals/<seg:app_name>/<seg:evalset_id>/", "evalsets.evalset", "evalset", get=READ, post=RUN_EVALS),
+    page(SET_PATH, "evalsets.evalset", "evalset", get=READ, post=RUN_EVALS),
+    page(SET_PATH + "case/", "case_editor.edit", "eval-case", get=READ, post=REVIEWED_EVALSET),
+    page(SET_PATH + "change/", "evalset_actions.change", "evalset-change", get=READ, post=REVIEWED_EVALSET),
+    page(SET_PATH + "delete/", "evalset_actions.delete", "evalset-delete", get=READ, post=DELETE_EVALSET),
+    page(SET_PATH + "file/", "evalset_actions.file", "evalset-file", get=EXPORT_EVALSETS),
     page(
-        "evals/<seg:app_name>/<seg:evalset_id>/case/",
-        "case_editor.edit",
-        "eval-case",
-        get=READ,
-        post=REVIEWED_EVALSET,
-    ),
-    page(
-        "evals/<seg:app_name>/<seg:evalset_id>/change/",
-        "evalset_actions.change",
-        "evalset-change",
-        get=READ,
-        post=REVIEWED_EVALSET,
-    ),
-    page(
-        "evals/<seg:app_name>/<seg:evalset_id>/delete/",
-        "evalset_actions.delete",
-        "evalset-delete",
-        get=READ,
-        post=DELETE_EVALSET,
-    ),
-    page(
-        "evals/<seg:app_name>/<seg:evalset_id>/file/",
-        "evalset_actions.file",
-        "evalset-file",
-        get=AccessRule(Role.READER, "export", "evalset"),
-    ),
-    page(
-        "evals/<seg:app_name>/<seg:evalset_id>/plan/",
-        "evalsets.plan",
-        "evalset-plan",
-        get=READ,
-        post=READ,  # shows what a run would do
-    ),
-    page("evals/<seg:app_name>/<seg:evalset_id>/versions/", "versions.index", "evalset-versions", get=READ),
+        SET_PATH + "plan/", "evalsets.plan", "evalset-plan", get=READ, post=READ
+    ),  # shows what a run would do
+    page(SET_PATH + "versions/", "versions.index", "evalset-versions", get=READ),
 ]

@@ -6,13 +6,14 @@ A route without rules is refused where it is declared, so a server with such a r
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
-from django.urls import ResolverMatch, URLPattern, URLResolver
+from django.urls import Resolver404, ResolverMatch, URLPattern, URLResolver, resolve
 from django.urls.resolvers import RoutePattern
 from django.utils.module_loading import import_string
 from django.views.decorators.http import require_http_methods
@@ -22,6 +23,9 @@ from sessions_app.roles import READ, AccessRule
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """Methods that have rules. Other safe methods have the rule of GET."""
+
+MATCH = "devui_match"
+"""Attribute of requests with what their address resolves to."""
 
 RECIPE = "See “Add a POST route” in docs/contributing.md."
 
@@ -34,22 +38,34 @@ def declare_rules(view: View, rules: Mapping[str, AccessRule]) -> View:
     return view
 
 
-def needs(**rules: AccessRule) -> Callable[[View], View]:
-    """Declare the rules of an API operation: `@needs(post=RUN)`. Operations that only read need none."""
-    return lambda view: declare_rules(view, rules_by_method(view.__name__, rules))
-
-
 def declared_rules(view: Any) -> Mapping[str, AccessRule]:
     """Return the rules of a view by method; empty if it declares none."""
     rules: Mapping[str, AccessRule] = getattr(view, "access_rules", {})
     return rules
 
 
-def find_rule(match: ResolverMatch, method: str) -> AccessRule | None:
-    """Return the rule of a request, without those of its form; None if nobody may send it."""
+def match_rule(match: ResolverMatch, method: str) -> AccessRule | None:
+    """Return the rule of a method of a route, without those of forms; None if nobody may send such a request."""
     is_safe = method in SAFE_METHODS
     rule = declared_rules(match.func).get("GET" if is_safe else method)
     return rule or (READ if is_safe else None)
+
+
+def match_route(request: HttpRequest) -> ResolverMatch | None:
+    """Return what the address of a request resolves to, once; None if no route has it."""
+    attributes = vars(request)
+    if MATCH not in attributes:
+        attributes[MATCH] = None
+        with suppress(Resolver404):
+            attributes[MATCH] = resolve(request.path_info)
+    match: ResolverMatch | None = attributes[MATCH]
+    return match
+
+
+def find_rule(request: HttpRequest) -> AccessRule | None:
+    """Return the rule of a request, without those of its form; None if no route has its address and method."""
+    match = match_route(request)
+    return match_rule(match, request.method or "") if match else None
 
 
 def rules_by_method(route: str, rules: Mapping[str, AccessRule]) -> dict[str, AccessRule]:
@@ -66,9 +82,10 @@ def rules_by_method(route: str, rules: Mapping[str, AccessRule]) -> dict[str, Ac
 
 def undeclared_rule(route: str, missing: str) -> ImproperlyConfigured:
     """Return the error of a route without a rule. `missing`: what to add where the route is declared."""
-    modules = [frame for frame in traceback.extract_stack() if frame.name == "<module>"]
+    stack = traceback.extract_stack()
+    declaration = next((frame for frame in reversed(stack) if frame.name == "<module>"), stack[0])
     return ImproperlyConfigured(
-        f"{modules[-1].filename}:{modules[-1].lineno}: the route {route!r} does not say who may use it: add {missing},"
+        f"{declaration.filename}:{declaration.lineno}: the route {route!r} does not say who may use it: add {missing},"
         f" with a rule of sessions_app/roles.py or one of its own. {RECIPE}"
     )
 
@@ -122,30 +139,21 @@ def socket_route(route: str, consumer: Any, rule: AccessRule, name: str | None =
     )
 
 
-def iter_rules(
+def read_rules(
     patterns: Iterable[URLPattern | URLResolver], prefix: str = ""
-) -> Iterator[tuple[str, str, AccessRule]]:
-    """Yield method, route and rule of every request that routes accept.
+) -> list[tuple[str, str, AccessRule]]:
+    """Return method, route and rule of every request that routes accept.
 
     Raises:
         ImproperlyConfigured: a route has no rules.
     """
+    found = []
     for pattern in patterns:
         route = prefix + str(pattern.pattern)
         if isinstance(pattern, URLResolver):
-            yield from iter_rules(pattern.url_patterns, route)
-            continue
-        if not (rules := declared_rules(pattern.callback)):
+            found += read_rules(pattern.url_patterns, route)
+        elif rules := declared_rules(pattern.callback):
+            found += [(method, route, rule) for method, rule in rules.items()]
+        else:
             raise undeclared_rule(route, f"it as Route(…, {pattern.lookup_str!r}, get=READ or post=EDIT)")
-        for method, rule in rules.items():
-            yield method, route, rule
-
-
-def require_rules(patterns: Iterable[URLPattern | URLResolver]) -> None:
-    """Check that every route has rules.
-
-    Raises:
-        ImproperlyConfigured: a route has none.
-    """
-    for _ in iter_rules(patterns):
-        pass
+    return found

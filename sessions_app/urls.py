@@ -28,6 +28,9 @@ from sessions_app.roles import (
 )
 from sessions_app.routes import Route
 
+SESSION = "sessions/id/<int:pk>/"
+EVENT = SESSION + "events/<int:seq>/"
+
 
 def page(route: str, view: str, name: str, **rules: AccessRule) -> Route:
     """Route to a view of this app, `MODULE.FUNCTION`, imported on demand."""
@@ -46,35 +49,33 @@ urlpatterns = [
     page("sessions/views/", "session_actions.view_list", "saved-views", get=READ, post=VIEW),
     page("sessions/views/<int:pk>/", "session_actions.change_view", "saved-view", post=VIEW),
     page("sessions/compare/", "branches.compare", "session-compare", get=READ),
-    page("sessions/id/<int:pk>/rewind/", "branches.rewind_session", "session-rewind", get=READ, post=EDIT),
+    page(SESSION + "rewind/", "branches.rewind_session", "session-rewind", get=READ, post=EDIT),
     page(
-        "sessions/id/<int:pk>/fork/",
+        SESSION + "fork/",
         "branches.fork_session",
         "session-fork",
         get=READ,
         post=CREATE.with_target_app_field("app"),
     ),
-    page("sessions/id/<int:pk>/rename/", "session_actions.rename", "session-rename", get=READ, post=LABEL),
-    page("sessions/id/<int:pk>/export/", "session_actions.export_page", "session-export", get=EXPORT),
-    page("sessions/id/<int:pk>/delete/", "session_actions.delete", "session-delete", get=READ, post=DELETE),
-    page("sessions/id/<int:pk>/", "session.by_key", "session-by-pk", get=READ),
-    page("sessions/id/<int:pk>/events/<int:seq>/", "event.event_json", "event-json", get=READ),
-    page("sessions/id/<int:pk>/completions/", "session_search.completions", "session-completions", get=READ),
-    page("sessions/id/<int:pk>/events/<int:seq>/blob/", "files.blob", "event-blob", get=READ),
-    page("sessions/id/<int:pk>/artifacts/", "artifacts.open_session_file", "artifact-of-session", get=READ),
-    page("sessions/id/<int:pk>/state/edit/", "state_edit.edit", "key-edit", get=READ, post=STATE),
-    page("sessions/id/<int:pk>/state/remove/", "state_edit.remove", "key-remove", get=READ, post=STATE),
-    page("sessions/id/<int:pk>/state/drift/", "state.session_drift", "session-drift", get=READ),
-    page("sessions/id/<int:pk>/problems/", "problems.problems", "session-problems", get=READ),
-    page("sessions/id/<int:pk>/state/hints/", "lint_hints.hints", "session-hints", get=READ),
-    page("sessions/id/<int:pk>/nested/", "nested_runs.events", "nested-events", get=READ),
+    page(SESSION + "rename/", "session_actions.rename", "session-rename", get=READ, post=LABEL),
+    page(SESSION + "export/", "session_actions.export_page", "session-export", get=EXPORT),
+    page(SESSION + "delete/", "session_actions.delete", "session-delete", get=READ, post=DELETE),
+    page(SESSION, "session.by_key", "session-by-pk", get=READ),
+    page(EVENT, "event.event_json", "event-json", get=READ),
+    page(SESSION + "completions/", "session_search.completions", "session-completions", get=READ),
+    page(EVENT + "blob/", "files.blob", "event-blob", get=READ),
+    page(SESSION + "artifacts/", "artifacts.open_session_file", "artifact-of-session", get=READ),
+    page(SESSION + "state/edit/", "state_edit.edit", "key-edit", get=READ, post=STATE),
+    page(SESSION + "state/remove/", "state_edit.remove", "key-remove", get=READ, post=STATE),
+    page(SESSION + "state/drift/", "state.session_drift", "session-drift", get=READ),
+    page(SESSION + "problems/", "problems.problems", "session-problems", get=READ),
+    page(SESSION + "state/hints/", "lint_hints.hints", "session-hints", get=READ),
+    page(SESSION + "nested/", "nested_runs.events", "nested-events", get=READ),
     page("sessions/<seg:app_name>/<seg:user_id>/<seg:session_id>/", "session.page", "session", get=READ),
-    page("sessions/id/<int:pk>/events/<int:seq>/model/", "traces.event_call", "event-model-call", get=READ),
-    page("sessions/id/<int:pk>/model-calls/<int:call>/", "traces.call", "model-call", get=READ),
-    page("sessions/id/<int:pk>/events/<int:seq>/log/", "run_log.show_event_log", "event-log", get=READ),
-    page(
-        "sessions/id/<int:pk>/model-calls/<int:call>/json/", "traces.call_json", "model-call-json", get=READ
-    ),
+    page(EVENT + "model/", "traces.event_call", "event-model-call", get=READ),
+    page(SESSION + "model-calls/<int:call>/", "traces.call", "model-call", get=READ),
+    page(EVENT + "log/", "run_log.show_event_log", "event-log", get=READ),
+    page(SESSION + "model-calls/<int:call>/json/", "traces.call_json", "model-call-json", get=READ),
     page("state/", "state.index", "state", get=READ),
     page("state/history/<int:pk>/", "state.key_history", "key-history", get=READ),
     page("state/values/<int:pk>/", "state.value", "state-value", get=READ),
@@ -92,14 +93,9 @@ urlpatterns = [
     page("runs/<str:run_id>/resume/", "rerun.resume", "run-resume", get=READ, post=RUN),
     page("runs/<str:run_id>/again/", "console.resend", "run-again", post=RUN),
     page("runs/<str:run_id>/cancel/", "console.cancel", "run-cancel", post=CANCEL),
-    page(
-        "sessions/id/<int:pk>/events/<int:seq>/seen/",
-        "model_preview.at_event",
-        "event-seen",
-        get=READ,
-        post=RUN,  # calls the agent's instruction providers
-    ),
-    page("sessions/id/<int:pk>/events/<int:seq>/trace/", "traces.event_trace", "event-trace", get=READ),
+    # POST calls the agent's instruction providers
+    page(EVENT + "seen/", "model_preview.at_event", "event-seen", get=READ, post=RUN),
+    page(EVENT + "trace/", "traces.event_trace", "event-trace", get=READ),
     page("artifacts/", "artifacts.index", "artifacts", get=READ),
     page(
         "artifacts/csv/",

@@ -11,11 +11,10 @@ from pydantic import ConfigDict, Field
 
 from devui.accounts import guard, personal_tokens, quotas
 from devui.accounts.roles import ADMINISTER, CREATE_TOKEN, REMOVE_QUOTA, REVOKE_TOKEN, SET_QUOTA
-from sessions_app.api.routing import Router
+from sessions_app.api.routing import Router, needs
 from sessions_app.api.schemas import ExtendedRow
 from sessions_app.http import note_object, person_name
 from sessions_app.roles import Role
-from sessions_app.routes import needs
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput
 from sessions_app.store.ids import StorableText

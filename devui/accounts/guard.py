@@ -18,25 +18,23 @@ from django.contrib.auth.models import User
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.urls import Resolver404, ResolverMatch, resolve
 from django_htmx.middleware import HtmxDetails
 
 from devui.accounts import audit, personal_tokens, persons, targets, users
 from devui.accounts.audit import AuditedRequest
 from devui.accounts.persons import Person
 from devui.web import error_responses
-from devui.web.body_admission import BodyAdmitted
+from devui.web.body_admission import find_pending_body
 from devui.web.error_responses import ErrorAnswer
 from devui.web.login import guard as login_guard
-from devui.web.login.revocation import answer_while_permitted
 from devui.web.login.sockets import GuardedSockets
-from devui.web.middleware import GetResponse, Middleware
+from devui.web.middleware import GetResponse
 from devui.web.origins import AsgiApp, AsgiScope
 from devui.web.proxies import trusted_proxy_header
 from sessions_app.http import Access, request_access, set_access
 from sessions_app.http import HttpRequest as DevUIRequest
 from sessions_app.roles import EXPORT, READ, AccessRule, Role
-from sessions_app.routes import declared_rules, find_rule
+from sessions_app.routes import declared_rules, match_route, match_rule
 from sessions_app.store import scopes
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import DevUIError, Forbidden, StoreFault
@@ -50,6 +48,9 @@ LOGIN_REQUIRED = replace(
 )
 BODILESS_METHODS = frozenset({"HEAD", "OPTIONS"})
 """Methods whose responses export nothing."""
+
+PERSON = "devui.person"
+"""Key of the scope of sockets with the sender of the handshake."""
 
 CLIENT_LEFT = 499
 """Status in the audit log of a request whose client left before the response: its effects stay."""
@@ -70,14 +71,12 @@ class UserAccess(Access):
 
     Attributes:
         person: its sender; None if unknown.
-        match: what its address resolves to; None if no page has the address.
         rule: the rule for it.
         sign_in_name: the name with which the audit log lists it if it signs in.
         required_roles: the roles that were checked for it, each with its app.
     """
 
     person: Person | None = None
-    match: ResolverMatch | None = None
     rule: AccessRule = READ
     sign_in_name: str = ""
     required_roles: list[tuple[Role, str]] = field(default_factory=list)
@@ -108,7 +107,7 @@ class UserAccess(Access):
         return person is not None and all(person.role_in(app) >= role for role, app in self.required_roles)
 
 
-class UserRequired(Middleware):
+class UserRequired(login_guard.Guard):
     """Requires a user with the role that the request needs. Browsers are redirected to the sign-in page."""
 
     sync_capable = False
@@ -120,24 +119,13 @@ class UserRequired(Middleware):
 
     async def _answer_request(self, request: HttpRequest) -> HttpResponseBase:
         try:
-            refusal = await self._find_refusal(request)
-        except DevUIError as error:
-            problem = error_responses.find_problem(error)
-            if request_person(request) is None:  # a stranger, perhaps: only the log names the store
-                log.error("Nobody can be identified: %s", error.message)
-                problem = replace(
-                    problem, detail=UNIDENTIFIED, hint="The log of the server says why. Try again."
-                )
-            refusal = error_responses.bare_response(request, problem)
-        try:
-            response = refusal or await answer_while_permitted(request, self.get_response)
+            response = await super()._answer_request(request)
         except asyncio.CancelledError:  # the client has left, which undoes nothing
-            await asyncio.shield(_record_action(request, CLIENT_LEFT))
+            body = find_pending_body(request)
+            if body is None or body.is_admitted:
+                await asyncio.shield(_record_action(request, CLIENT_LEFT))
             raise
-        if not isinstance(response, BodyAdmitted):  # which only tells that the body may be read
-            await _record_action(request, response.status_code)
-        if request_person(request) is not None:
-            login_guard.keep_out_of_caches(response)
+        await _record_action(request, response.status_code)
         return response
 
     async def process_view(
@@ -151,7 +139,7 @@ class UserRequired(Middleware):
 
     async def _find_refusal_by_body(self, request: HttpRequest) -> HttpResponseBase | None:
         access = _user_access(request)
-        rule, person, match = access.rule, access.person, access.match
+        rule, person, match = access.rule, access.person, match_route(request)
         if person is None or match is None:
             return None
         if rule.app_field:
@@ -169,15 +157,28 @@ class UserRequired(Middleware):
         access.objects = ", ".join(request.POST.getlist("session"))
         return _check_role(request, person, access.rule)
 
+    async def find_refusal(self, request: HttpRequest) -> HttpResponseBase | None:
+        """Refuse a request without a user who has the role, as far as that does not depend on its body."""
+        try:
+            return await self._find_refusal(request)
+        except DevUIError as error:
+            problem = error_responses.find_problem(error)
+            if request_person(request) is None:  # a stranger, perhaps: only the log names the store
+                log.error("Nobody can be identified: %s", error.message)
+                problem = replace(
+                    problem, detail=UNIDENTIFIED, hint="The log of the server says why. Try again."
+                )
+            return error_responses.bare_response(request, problem)
+
     async def _find_refusal(self, request: HttpRequest) -> HttpResponseBase | None:
         is_file = request.path.startswith(settings.STATIC_URL)
         if is_file and login_guard.is_public(request):
             return None
         access = await _identify_sender(request)
         person = access.person
-        match = None if is_file else _find_route(request)
-        rule = find_rule(match, request.method or "") if match else None
-        access.match, access.rule = match, rule or READ
+        match = None if is_file else match_route(request)
+        rule = match_rule(match, request.method or "") if match else None
+        access.rule = rule or READ
         if person is None:
             if rule is not None and rule.is_public:
                 return None
@@ -203,22 +204,22 @@ class UserSockets(GuardedSockets):
 
     async def may_open(self, scope: AsgiScope) -> bool:
         """Tell whether the sender of a handshake has the role for it; if not, write the audit entry."""
-        try:
-            person = await _find_permitted(scope, self.rule)
-        except DevUIError:
-            person = None
-        if person is None:
+        person = None
+        with suppress(DevUIError):
+            person = scope[PERSON] = await _find_person(scope, *login_guard.handshake_credentials(scope))
+        if person is None or not _may_open(person, scope, self.rule):
             await _record_socket(scope, self.rule, 403)
-        else:
-            scope["devui_person"] = person.name
-        return person is not None
+            return False
+        scope["devui_person"] = person.name
+        return True
 
     async def may_stay(self, scope: AsgiScope) -> bool:
         """Tell whether the sender of a handshake still has the role; true while the store does not answer."""
         try:
-            return await _find_permitted(scope, self.rule) is not None
+            person = await _find_person(scope, *login_guard.handshake_credentials(scope))
         except StoreFault:
             return True
+        return person is not None and _may_open(person, scope, self.rule)
 
 
 def request_person(request: HttpRequest) -> Person | None:
@@ -269,7 +270,7 @@ def _user_access(request: HttpRequest) -> UserAccess:
 async def _record_action(request: HttpRequest, status: int) -> None:
     """Write the audit entry of a request."""
     access = _user_access(request)
-    rule, person, match = access.rule, access.person, access.match
+    rule, person, match = access.rule, access.person, match_route(request)
     name = access.person_name or access.sign_in_name
     if match is None or not rule.action or not name:
         return
@@ -311,13 +312,6 @@ async def _find_person(
 ) -> Person | None:
     proxy_user = scopes.clean_text(trusted_proxy_header(scope, settings.DEVUI_USER_HEADER))
     return await units_of_work.read(persons.find_person, cookies, authorization, proxy_user)
-
-
-def _find_route(request: HttpRequest) -> ResolverMatch | None:
-    try:
-        return resolve(request.path_info)
-    except Resolver404:
-        return None
 
 
 def _check_role(
@@ -380,23 +374,20 @@ async def _serve_recorded(app: AsgiApp, rule: AccessRule, scope: AsgiScope, rece
 
 async def _record_socket(scope: AsgiScope, rule: AccessRule, status: int) -> None:
     """Write the audit entry of a socket that runs an agent."""
-    if not rule.action:
+    person: Person | None = scope.get(PERSON)
+    if person is None or not rule.action:
         return
+    query_string = scope.get("query_string", b"")
+    query = dict(parse_qsl(query_string.decode("latin-1")))
+    kwargs = {name: query.get(name, "") for name in ("user_id", "session_id")}
+    kwargs["app_name"] = ", ".join(targets.apps_in_query(query_string))
+    client = (scope.get("client") or ("",))[0]
+    audited = AuditedRequest(rule, person.name, client, status, token=person.token, kwargs=kwargs)
     with suppress(DevUIError):
-        person = await _find_person(scope, *login_guard.handshake_credentials(scope))
-        if person is not None:
-            query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
-            client = (scope.get("client") or ("",))[0]
-            kwargs = {name: query.get(name, "") for name in ("user_id", "session_id")}
-            kwargs["app_name"] = ", ".join(targets.apps_in_query(scope.get("query_string", b"")))
-            audited = AuditedRequest(rule, person.name, client, status, token=person.token, kwargs=kwargs)
-            await units_of_work.write(audit.record_request, audited)
+        await units_of_work.write(audit.record_request, audited)
 
 
-async def _find_permitted(scope: AsgiScope, rule: AccessRule) -> Person | None:
-    """Return the sender of a socket's handshake; None without the role for it."""
-    person = await _find_person(scope, *login_guard.handshake_credentials(scope))
+def _may_open(person: Person, scope: AsgiScope, rule: AccessRule) -> bool:
+    """Tell whether a person has the role for a socket in every app that its address names."""
     apps = targets.apps_in_query(scope.get("query_string", b""))
-    if person is None or any(person.role_in(app) < rule.role for app in apps):
-        return None
-    return person
+    return all(person.role_in(app) >= rule.role for app in apps)

@@ -1,46 +1,49 @@
-"""Admission of request bodies: a body is read only after the guards have checked the headers, and within limits.
+"""Admission of request bodies: a body is read only after the guard has checked the headers, and within limits.
 
-Django reads a whole body before any middleware sees its request. Therefore the guards of the middleware check a request
-with a body in advance, by its headers alone. If they refuse it, its body is dropped as it arrives.
+Django reads a whole body before any middleware sees its request. This handler leaves a body unread until the guard in
+its middleware asks for it. If the guard refuses the request, the body is dropped as it arrives.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from io import BytesIO
-from typing import Any, cast
+from typing import Any
 
 from django.conf import settings
-from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
-from django.core.handlers.exception import convert_exception_to_response
+from django.core.exceptions import RequestAborted
+from django.core.handlers.asgi import ASGIHandler
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.urls import set_script_prefix
-from django.utils.module_loading import import_string
+from django.urls import ResolverMatch
 
-from devui import embed
 from devui.web import error_responses
 from devui.web.body_limits import (
     GRACE_S,
     MIN_RATE,
     PARSED_FACTOR,
-    RETRY_S,
     TOO_MANY_BODIES,
     ByteQuota,
     LimitedBody,
+    Message,
     Receive,
 )
 from devui.web.error_responses import ErrorAnswer
-from devui.web.login.guard import is_public
-from devui.web.origins import AsgiScope
+from sessions_app.routes import match_route
 
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
-GuardChain = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
+
+PENDING = "devui.pending_body"
+"""Key of the scope of requests with a body."""
 
 DRAIN_S = 15.0
 """Seconds for which a refused client may go on sending: browsers read a response only after sending the whole body."""
+
+PROMPT_S = 0.1
+"""Seconds within which a body that is not checked again arrives: a login may end while one is sent."""
 
 MAX_ANONYMOUS = 64
 """Most requests with a body that are served at once without a login; likewise for refused ones."""
@@ -49,24 +52,20 @@ MAX_LOGIN_FORM = 128 * 1024
 """Most bytes of a login form."""
 
 
-class BodyAdmitted(HttpResponse):
-    """Placeholder response to a request whose body may be read."""
-
-
-class BodyAdmission:
-    """ASGI middleware around Django: the guards check a request before its body is read, and the body is limited.
+class BodyAdmission(ASGIHandler):
+    """Django's handler, which leaves bodies unread until the guard admits them, and limits them.
 
     Attributes:
         max_form: most bytes of a form with files.
         max_text: most bytes of any other body.
         quota: bytes that all bodies together may hold.
+        visitors, refused: requests with a body that are served without a login, and whose body is dropped.
         drain_s: seconds for which the rest of a refused body is read.
         grace_s, min_rate: see `LimitedBody`.
     """
 
     def __init__(
         self,
-        django: ASGIHandler,
         *,
         max_form: int = 0,
         max_text: int = 0,
@@ -76,114 +75,130 @@ class BodyAdmission:
         grace_s: float = GRACE_S,
         min_rate: int = MIN_RATE,
     ) -> None:
-        self.django = django
+        super().__init__()
         self.max_form = max_form or settings.DEVUI_MAX_BODY
         self.max_text = max_text or settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         largest = max(self.max_form, self.max_text * PARSED_FACTOR)
         self.quota = ByteQuota(max(max_total or settings.DEVUI_MAX_BODIES, largest))
+        self.visitors = ByteQuota(max_anonymous)
+        self.refused = ByteQuota(max_anonymous)
         self.drain_s = drain_s
         self.grace_s, self.min_rate = grace_s, min_rate
-        self._visitors = ByteQuota(max_anonymous)
-        self._refused = ByteQuota(max_anonymous)
-        self._judge = _build_guard_chain([*settings.DEVUI_GUARDS, *embed.ANSWERS])
 
-    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Handle a request."""
-        if not _has_body(scope):
-            await self.django(scope, receive, send)
+        headers = {name.lower(): value for name, value in scope.get("headers", [])}
+        length = headers.get(b"content-length", b"0")
+        if length == b"0" and b"transfer-encoding" not in headers:
+            await super().handle(scope, receive, send)
             return
-        set_script_prefix(get_script_prefix(scope))
-        request, malformed = self.django.create_request(scope, BytesIO())
-        if request is None:
-            await self._send_refusal(cast(HttpResponse, malformed), receive, send)
-        elif isinstance(answer := await self._judge(request), BodyAdmitted):
-            await self._admit_and_read(request, scope, receive, send)
-        else:
-            await self._send_refusal(answer, receive, send)
-
-    async def _admit_and_read(
-        self, request: ASGIRequest, scope: AsgiScope, receive: Receive, send: Send
-    ) -> None:
-        body = self._limited_body(request, receive)
-
-        async def send_and_release(message: Mapping[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                body.hold_bytes_only()
-            elif not message.get("more_body", False):  # released before the client sends its next request
-                body.release()
-            await send(message)
-
+        pending = PendingBody(self, int(length) if length.isdigit() else 0, receive, send)
         try:
-            if is_public(request) and not self._visitors.hold(body, 1):
-                body.problem = TOO_MANY_BODIES
-            else:
-                await self.django(scope, body.receive, send_and_release)
+            await super().handle({**scope, PENDING: pending}, pending.receive, pending.send)
         finally:
-            body.release()
-            self._visitors.release(body)
-        if body.problem is not None:
-            request.devui_problem = body.problem  # type: ignore[attr-defined]  # read by `_admission_view`
-            refusal = await self._judge(request)
-            await self._send_refusal(refusal, receive, send, is_read=body.is_complete)
+            pending.release()
 
-    def _limited_body(self, request: ASGIRequest, receive: Receive) -> LimitedBody:
-        length = request.META.get("CONTENT_LENGTH", "")
-        announced = int(length) if length.isdecimal() else 0
-        max_bytes, factor = self.max_text, PARSED_FACTOR
-        if is_public(request):
-            max_bytes, factor = MAX_LOGIN_FORM, 1
-        elif request.content_type == "multipart/form-data" and not error_responses.is_api(request):
-            max_bytes, factor = self.max_form, 1
-        return LimitedBody(
-            receive, self.quota, max_bytes, announced, factor, grace_s=self.grace_s, min_rate=self.min_rate
+    async def read_body(self, receive: Any) -> Any:
+        """Return the file of a body. The guard fills it."""
+        pending = getattr(receive, "__self__", None)
+        return pending.file if isinstance(pending, PendingBody) else await super().read_body(receive)
+
+    async def run_get_response(self, request: HttpRequest) -> HttpResponseBase:
+        """Return the response to a request. After one that does not read the body, the connection ends."""
+        response = await super().run_get_response(request)
+        pending = find_pending_body(request)
+        if pending is not None and not pending.is_admitted:
+            response.headers["Connection"] = "close"
+            if isinstance(response, HttpResponse):
+                response.headers["Content-Length"] = str(len(response.content))
+        return response
+
+    def resolve_request(self, request: HttpRequest) -> ResolverMatch:
+        """Return what the address of a request resolves to, as the guard has found it."""
+        match = match_route(request) or super().resolve_request(request)
+        request.resolver_match = match
+        return match
+
+
+class PendingBody:
+    """The body of a request, between the server and Django.
+
+    Attributes:
+        file: the file from which Django reads it.
+        is_admitted: whether it has been read, within its limits.
+        was_prompt: whether it arrived with the headers, so that nothing can have changed since the guard's check.
+    """
+
+    def __init__(self, admission: BodyAdmission, length: int, receive: Receive, send: Send) -> None:
+        self.file = tempfile.SpooledTemporaryFile(  # noqa: SIM115 - Django closes it
+            max_size=settings.FILE_UPLOAD_MAX_MEMORY_SIZE, mode="w+b"
         )
+        self.is_admitted = self.was_prompt = False
+        self._admission, self._receive, self._send = admission, receive, send
+        self._body = LimitedBody(receive, admission.quota, admission.max_text, length, PARSED_FACTOR)
+        self._body.grace_s, self._body.min_rate = admission.grace_s, admission.min_rate
+        self._is_over = asyncio.Event()
 
-    async def _send_refusal(
-        self, answer: HttpResponseBase, receive: Receive, send: Send, *, is_read: bool = False
-    ) -> None:
-        """Send a response instead of reading the body, or the rest of it, and close the connection."""
+    async def read(self, request: HttpRequest, *, is_public: bool) -> ErrorAnswer | None:
+        """Read the body of a request that the guard lets pass; return the limit that it exceeds.
 
-        async def keep_open(message: Mapping[str, Any]) -> None:
-            await send({**message, "more_body": True} if "body" in message else message)
-
-        answer.headers["Connection"] = "close"
-        if isinstance(answer, HttpResponse):
-            answer.headers["Content-Length"] = str(len(answer.content))
-        await self.django.send_response(answer, keep_open)
+        If the client leaves before its end, Django cancels the request.
+        """
+        body, admission = self._body, self._admission
+        if is_public:
+            body.max_bytes, body.factor = MAX_LOGIN_FORM, 1
+        elif request.content_type == "multipart/form-data" and not error_responses.is_api(request):
+            body.max_bytes, body.factor = admission.max_form, 1
+        if is_public and not admission.visitors.hold(self, 1):
+            return TOO_MANY_BODIES
+        began = time.monotonic()
         try:
-            if not is_read and self._refused.hold(answer, 1):
-                await _drain_body(receive, self.drain_s)
+            await body.read_into(self.file)
+        except RequestAborted:
+            self._is_over.set()
+            await asyncio.Future()  # until Django cancels it
+        if body.problem is None:
+            self.is_admitted = True
+            self.was_prompt = body.chunks <= 1 and time.monotonic() - began < PROMPT_S
+            self._is_over.set()
+        return body.problem
+
+    async def receive(self) -> Message:
+        """Return the server's next message after the body: that the client has left."""
+        await self._is_over.wait()
+        return await self._receive() if self.is_admitted else {"type": "http.disconnect"}
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Pass a message of the response on. The end of a refusal waits for the rest of the body."""
+        is_end = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if message["type"] == "http.response.start" and self.is_admitted:
+            self._body.hold_bytes_only()
+        elif is_end or not self.is_admitted:  # released before the client sends its next request
+            self.release()
+        if is_end and not self.is_admitted:
+            await self._send({**message, "more_body": True})
+            await self._drain()
+            message = {"type": "http.response.body"}
+        await self._send(message)
+
+    def release(self) -> None:
+        """Release all quotas."""
+        self._admission.visitors.release(self)
+        self._body.release()
+
+    async def _drain(self) -> None:
+        """Drop the rest of the body until it ends, the client disconnects or the time is over."""
+        try:
+            if not self._body.is_complete and self._admission.refused.hold(self, 1):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._admission.drain_s):
+                        while (await self._receive()).get("more_body", False):
+                            pass
         finally:
-            self._refused.release(answer)
-        await send({"type": "http.response.body"})
+            self._admission.refused.release(self)
 
 
-async def _drain_body(receive: Receive, seconds: float) -> None:
-    """Drop the rest of a body until it ends, the client disconnects or the time is over."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            while (await receive()).get("more_body", False):
-                pass
-
-
-def _build_guard_chain(middleware: Sequence[str]) -> GuardChain:
-    """Return a handler made of the middleware with `_admission_view` as its view, like Django's own handler."""
-    judge = cast(Any, convert_exception_to_response)(_admission_view)
-    for name in reversed(middleware):
-        judge = convert_exception_to_response(import_string(name)(judge))
-    return cast(GuardChain, judge)
-
-
-async def _admission_view(request: HttpRequest) -> HttpResponse:
-    problem: ErrorAnswer | None = getattr(request, "devui_problem", None)
-    if problem is None:
-        return BodyAdmitted()
-    answer = error_responses.problem_response(request, problem)
-    if problem is TOO_MANY_BODIES:
-        answer.headers["Retry-After"] = str(RETRY_S)
-    return answer
-
-
-def _has_body(scope: AsgiScope) -> bool:
-    headers = {name.lower(): value for name, value in scope.get("headers", [])}
-    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+def find_pending_body(request: HttpRequest) -> PendingBody | None:
+    """Return the body of a request that comes through `BodyAdmission`; None if it has none."""
+    pending: PendingBody | None = getattr(request, "scope", {}).get(PENDING)
+    return pending

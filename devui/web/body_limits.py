@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
+
+from django.core.exceptions import RequestAborted
 
 from devui.web import error_responses
 from devui.web.error_responses import ErrorAnswer
@@ -37,6 +39,7 @@ TOO_MANY_BODIES = ErrorAnswer(
     "Too many request bodies at once",
     "bodies_busy",
     f"Send it again in {RETRY_S} s. DEVUI_MAX_BODIES_MB limits how much is held at once.",
+    retry_after=RETRY_S,
 )
 TOO_MANY_VALUES = ErrorAnswer(
     413,
@@ -50,7 +53,6 @@ TOO_SLOW = ErrorAnswer(
     "body_timeout",
     f"Send it within {GRACE_S:.0f} s, or at {MIN_RATE // 1024} KiB a second or more.",
 )
-DISCONNECTED: Message = {"type": "http.disconnect"}
 
 
 @dataclass(slots=True)
@@ -92,6 +94,7 @@ class LimitedBody:
         grace_s, min_rate: seconds that every body may take, and least bytes per second of a longer one.
         problem: the limit that it exceeded, after which it is not read further; None if none.
         is_complete: the whole body was received.
+        chunks: messages with bytes that were received.
     """
 
     source: Receive
@@ -103,28 +106,36 @@ class LimitedBody:
     min_rate: int = MIN_RATE
     problem: ErrorAnswer | None = None
     is_complete: bool = False
+    chunks: int = 0
     _received: int = 0
     _values: ValueCounter = field(default_factory=ValueCounter)
     _begun: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
-    async def receive(self) -> Message:
-        """Return the server's next message, or a disconnect once the body exceeds a limit."""
-        if self.is_complete:
-            return await self.source()
-        if not self._check_size():
-            return DISCONNECTED
-        try:
-            async with asyncio.timeout_at(self._begun + self.grace_s + self._received / self.min_rate):
-                message = await self.source()
-        except TimeoutError:
-            self.problem = TOO_SLOW
-            return DISCONNECTED
-        chunk = message.get("body", b"")
-        self._received += len(chunk)
-        if self.factor > 1:
-            self._values.add(chunk)
-        self.is_complete = not message.get("more_body", False)
-        return message if self._check_size() else DISCONNECTED
+    async def read_into(self, file: IO[bytes]) -> None:
+        """Read the body into a file, until it is complete or exceeds a limit.
+
+        Raises:
+            RequestAborted: the client has left.
+        """
+        while self._check_size() and not self.is_complete:
+            try:
+                async with asyncio.timeout_at(self._begun + self.grace_s + self._received / self.min_rate):
+                    message = await self.source()
+            except TimeoutError:
+                self.problem = TOO_SLOW
+                break
+            if message["type"] == "http.disconnect":
+                raise RequestAborted
+            chunk = message.get("body", b"")
+            file.write(chunk)
+            self.chunks += bool(chunk)
+            self._received += len(chunk)
+            if self.factor > 1:
+                self._values.add(chunk)
+            self.is_complete = not message.get("more_body", False)
+        if self.problem is not None:
+            file.truncate(0)  # the client may go on sending for a while
+        file.seek(0)
 
     def hold_bytes_only(self) -> None:
         """Release the quota of the values parsed from the body, but not of its bytes: the response begins."""

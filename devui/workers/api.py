@@ -12,9 +12,8 @@ from pydantic import Field
 from devui.workers import worker_control
 from devui.workers.overview import WorkerOverview, WorkerRun, read_overview
 from devui.workers.roles import DRAIN, REMOVE
-from sessions_app.api.routing import Router
+from sessions_app.api.routing import Router, needs
 from sessions_app.api.schemas import NULL_IF_EMPTY, ROW_PK, ErrorBody
-from sessions_app.routes import needs
 from sessions_app.store.database import units_of_work
 
 router = Router(tags=["workers"])

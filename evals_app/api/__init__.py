@@ -21,10 +21,9 @@ from evals_app.files import library
 from evals_app.metrics.catalog import all_metrics, describe
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import deletion, dispatch, run_form, run_orders
-from sessions_app.api.routing import Router
+from sessions_app.api.routing import Router, needs
 from sessions_app.api.schemas import REFUSALS, ErrorBody
 from sessions_app.http import json_text, note_object, person_name
-from sessions_app.routes import needs
 from sessions_app.store.database import pagination, units_of_work
 from sessions_app.store.ids import StorableText
 

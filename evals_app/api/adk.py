@@ -28,9 +28,8 @@ from evals_app.metrics.metric import Metric
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import dispatch, run_form, run_orders
 from sessions_app.api import request_bodies
-from sessions_app.api.routing import Router
+from sessions_app.api.routing import Router, needs
 from sessions_app.http import json_text, note_object, person_name
-from sessions_app.routes import needs
 from sessions_app.store import redaction, scopes
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.database.change_listener import subscribe

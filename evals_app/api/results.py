@@ -17,10 +17,9 @@ from evals_app.api.run_actions import RunId
 from evals_app.files import library
 from evals_app.runs.writes import notes
 from sessions_app import prices
-from sessions_app.api.routing import Router
+from sessions_app.api.routing import Router, needs
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.http import download_page, person_name
-from sessions_app.routes import needs
 from sessions_app.store.database import units_of_work
 from sessions_app.store.ids import StorableText
 

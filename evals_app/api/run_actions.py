@@ -19,11 +19,10 @@ from evals_app.runs import dispatch, rerun, run_orders
 from evals_app.runs.replayed_sessions import order_replay
 from evals_app.runs.writes import runs
 from evals_app.runs.writes.attempts import request_cancel_attempt
-from sessions_app.api.routing import Router
+from sessions_app.api.routing import Router, needs
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.http import note_object, person_name
 from sessions_app.lookup import find_session
-from sessions_app.routes import needs
 from sessions_app.store.database import retry, units_of_work
 
 router = Router(tags=["evals"])

@@ -18,10 +18,9 @@ from django.http.response import HttpResponseBase
 from sessions_app import roles
 from sessions_app.agents.folder import find_initial_state
 from sessions_app.api import app_details, proxy, quota_check, request_bodies, snapshots
-from sessions_app.api.routing import Router
+from sessions_app.api.routing import Router, needs
 from sessions_app.http import json_text, note_object, person_name
 from sessions_app.paths import upstream_path
-from sessions_app.routes import needs
 from sessions_app.runs.runtime_client import provider
 from sessions_app.sessions import deletion, state_edits, storage_location
 from sessions_app.store import scopes

@@ -9,14 +9,13 @@ from ninja.responses import Status
 
 from sessions_app import roles
 from sessions_app.api.branch_schemas import ForkBody, Lineage, RewindBody, RewindOut
-from sessions_app.api.routing import Router
+from sessions_app.api.routing import Router, needs
 from sessions_app.api.schemas import ErrorBody, ExtendedRow, SessionOut
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.branches.rewind_plan import RewindPlan
 from sessions_app.http import person_name
 from sessions_app.lookup import find_session
-from sessions_app.routes import needs
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.sessions import lineage
 

@@ -10,10 +10,9 @@ from ninja.responses import Status
 from pydantic import ConfigDict, Field, Strict
 
 from sessions_app import roles
-from sessions_app.api.routing import Router
+from sessions_app.api.routing import Router, needs
 from sessions_app.api.schemas import ErrorBody, SessionOut
 from sessions_app.http import note_object
-from sessions_app.routes import needs
 from sessions_app.sessions import app_settings, overview
 from sessions_app.store import durations, expiry
 from sessions_app.store.database import retry, units_of_work

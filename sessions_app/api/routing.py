@@ -8,8 +8,20 @@ from typing import Any
 import ninja
 from ninja.operation import PathView
 
-from sessions_app.roles import READ
-from sessions_app.routes import SAFE_METHODS, declare_rules, declared_rules, undeclared_rule
+from sessions_app.roles import READ, AccessRule
+from sessions_app.routes import (
+    SAFE_METHODS,
+    View,
+    declare_rules,
+    declared_rules,
+    rules_by_method,
+    undeclared_rule,
+)
+
+
+def needs(**rules: AccessRule) -> Callable[[View], View]:
+    """Declare the rules of an API operation: `@needs(post=RUN)`. Operations that only read need none."""
+    return lambda view: declare_rules(view, rules_by_method(view.__name__, rules))
 
 
 class Router(ninja.Router):

@@ -15,11 +15,11 @@ from ninja import Path, Schema
 
 from sessions_app import roles
 from sessions_app.api import proxy
-from sessions_app.api.routing import Router
+from sessions_app.api.routing import Router, needs
 from sessions_app.http import json_text
 from sessions_app.paths import quote_upstream, upstream_artifact_path
 from sessions_app.roles import AccessRule, Role
-from sessions_app.routes import declare_rules, needs
+from sessions_app.routes import declare_rules
 from sessions_app.runs.runtime_client import provider
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import NotFound

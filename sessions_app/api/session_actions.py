@@ -9,12 +9,11 @@ from ninja import P, QueryEx, Schema
 from pydantic import ConfigDict, Field
 
 from sessions_app import roles
-from sessions_app.api.routing import Router
+from sessions_app.api.routing import Router, needs
 from sessions_app.api.schemas import REFUSALS, ROW_PK, ErrorBody
 from sessions_app.forms.lists import MAX_SESSIONS_PER_ACTION
 from sessions_app.http import download, download_page, note_object
 from sessions_app.lookup import find_session
-from sessions_app.routes import needs
 from sessions_app.sessions import deletion
 from sessions_app.store.database import units_of_work
 from sessions_app.store.ids import RowKey

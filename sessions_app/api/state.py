@@ -19,7 +19,7 @@ from pydantic import ConfigDict, Field
 
 import sessions_app.paths  # noqa: F401 - registers the `seg` converter
 from sessions_app import roles
-from sessions_app.api.routing import Router
+from sessions_app.api.routing import Router, needs
 from sessions_app.api.schemas import ErrorBody
 from sessions_app.api.state_schemas import (
     DiffOut,
@@ -35,7 +35,6 @@ from sessions_app.api.state_schemas import (
 from sessions_app.http import person_name
 from sessions_app.lookup import find_event, find_session
 from sessions_app.presentation import json_tree
-from sessions_app.routes import needs
 from sessions_app.sessions import state_edits
 from sessions_app.sessions.state_edits import Condition, StateEdit
 from sessions_app.state import lint

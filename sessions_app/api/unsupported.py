@@ -7,8 +7,7 @@ from pydantic import BaseModel
 
 from sessions_app import roles
 from sessions_app.api import request_bodies
-from sessions_app.api.routing import Router
-from sessions_app.routes import needs
+from sessions_app.api.routing import Router, needs
 from sessions_app.store.errors import BadInput, Forbidden
 
 DEV = "/dev/apps/{seg:app_name}"

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from sessions_app import roles
 from sessions_app.api import branches, nested_runs, problems, session_actions, state, traces, trends
-from sessions_app.api.routing import Router
+from sessions_app.api.routing import Router, needs
 from sessions_app.api.schemas import (
     ErrorBody,
     EventPage,
@@ -32,7 +32,6 @@ from sessions_app.api.schemas import (
 )
 from sessions_app.http import json_text, note_object, person_name
 from sessions_app.lookup import find_run, find_session
-from sessions_app.routes import needs
 from sessions_app.runs import dispatch, lifecycle
 from sessions_app.runs.run_list import read_listed_spending
 from sessions_app.runs.runtime_client import provider

@@ -13,7 +13,7 @@ from django.urls import resolve
 
 from devui.workers.roles import DRAIN, REMOVE
 from sessions_app.roles import AccessRule, Role
-from sessions_app.routes import find_rule
+from sessions_app.routes import match_rule
 from tests.accounts.conftest import BROWSER, cookie_of, sign_in
 from tests.pages.html import parse
 from tests.security.routes import declared_rules, fill_route, routes
@@ -43,7 +43,7 @@ async def test_every_address_with_every_role(web, role):
         for method in METHODS:
             if f"{method} {route}" == SIGN_OUT:
                 continue
-            rule = find_rule(resolve("/" + fill_route(route)), method)
+            rule = match_rule(resolve("/" + fill_route(route)), method)
             may_send = rule is not None and role >= rule.role
             assert await is_refused(web, method, "/" + fill_route(route)) != may_send, (method, route)
 

@@ -9,7 +9,7 @@ from django.urls import resolve
 from playwright.sync_api import Page
 
 from sessions_app.roles import AccessRule, Role
-from sessions_app.routes import declared_rules, find_rule
+from sessions_app.routes import declared_rules, match_rule
 
 DIALOGS_FOR_READERS = frozenset({"sessions/views/"})
 """Routes of dialogs that show more than their form."""
@@ -55,5 +55,5 @@ def _rule_of(control: dict[str, Any], own_route: str) -> AccessRule | None:
         return None if match.route in DIALOGS_FOR_READERS else declared_rules(match.func).get("POST")
     if match.route == own_route:
         return None
-    rule = find_rule(match, control["method"])
+    rule = match_rule(match, control["method"])
     return rule and rule.select_variant({control["name"]: control["value"] or ""})

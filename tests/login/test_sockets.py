@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from asgiref.testing import ApplicationCommunicator
 
+import devui.web.socket_routes  # noqa: F401 - else the first socket imports it, which takes seconds on a busy machine
 from devui.asgi import application
 from devui.web.login import authentication, credentials_file
 from devui.web.login.guard import LoginSockets

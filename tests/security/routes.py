@@ -7,7 +7,7 @@ import re
 from django.urls import get_resolver
 
 from sessions_app.roles import AccessRule
-from sessions_app.routes import iter_rules
+from sessions_app.routes import read_rules
 
 FILLED = {
     "app_name": "weather",
@@ -27,7 +27,7 @@ def routes() -> list[str]:
 
 def declared_rules() -> dict[tuple[str, str], AccessRule]:
     """Return the rule of each method and route."""
-    return {(method, route): rule for method, route, rule in iter_rules(get_resolver().url_patterns)}
+    return {(method, route): rule for method, route, rule in read_rules(get_resolver().url_patterns)}
 
 
 def addresses() -> list[str]:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from django.core.asgi import get_asgi_application
 
 from devui.web import body_admission, body_limits
 from devui.web.body_admission import BodyAdmission
@@ -34,7 +33,6 @@ pytestmark = pytest.mark.usefixtures("store")
 def admission(request: pytest.FixtureRequest) -> BodyAdmission:
     """DevUI with room for one large body of JSON, and the test's own limits of time."""
     return BodyAdmission(
-        get_asgi_application(),
         max_form=LARGE,
         max_text=LARGE,
         max_total=LARGE * body_limits.PARSED_FACTOR,
@@ -91,7 +89,7 @@ async def test_refused_client_that_continues_sending_gets_the_response(login, ad
 
 
 async def test_refused_client_is_drained_for_a_limited_time(login):
-    admission = BodyAdmission(get_asgi_application(), drain_s=0.1)
+    admission = BodyAdmission(drain_s=0.1)
     async with serve(admission) as address, connect(address) as client:
         await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000")
         assert (await client.answer()).status == 401
@@ -99,7 +97,7 @@ async def test_refused_client_is_drained_for_a_limited_time(login):
 
 
 async def test_number_of_drained_clients_is_limited(login):
-    admission = BodyAdmission(get_asgi_application(), max_anonymous=2, drain_s=600)
+    admission = BodyAdmission(max_anonymous=2, drain_s=600)
     async with serve(admission) as address, AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connect(address)) for _ in range(3)]
         for client in clients:
@@ -160,7 +158,7 @@ async def test_login_form_size_is_limited(login, address):
 
 
 async def test_number_of_concurrent_login_forms_is_limited(login):
-    admission = BodyAdmission(get_asgi_application(), max_anonymous=2)
+    admission = BodyAdmission(max_anonymous=2)
     form = {"Content_Type": "application/x-www-form-urlencoded", "Content_Length": "100"}
     async with serve(admission) as address, AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connect(address)) for _ in range(3)]

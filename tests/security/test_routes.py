@@ -11,9 +11,9 @@ from django.test import AsyncClient
 from django.urls import path
 
 from devui.web import socket_routes
-from sessions_app.api.routing import Router
+from sessions_app.api.routing import Router, needs
 from sessions_app.roles import EDIT, READ, Role
-from sessions_app.routes import Route, needs, require_rules
+from sessions_app.routes import Route, read_rules
 from tests.security.routes import declared_rules
 
 WRITES_NOTHING = {
@@ -43,7 +43,7 @@ def test_rule_of_an_unknown_method_is_refused():
 
 def test_route_that_is_declared_with_plain_path_is_refused():
     with pytest.raises(ImproperlyConfigured, match=r"'notes/add/'.*test_routes\.note"):
-        require_rules([Route("", "devui.web.views.home", "home", get=READ), path("notes/add/", note)])
+        read_rules([Route("", "devui.web.views.home", "home", get=READ), path("notes/add/", note)])
 
 
 @pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
@@ -71,7 +71,7 @@ def test_requests_that_write_are_audited_and_need_more_than_a_reader():
 
 
 def test_every_socket_has_a_rule():
-    require_rules(socket_routes.routes)
+    read_rules(socket_routes.routes)
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,15 @@ from django.utils.cache import patch_vary_headers
 from django.utils.http import MAX_URL_LENGTH
 
 from devui.web import error_responses
+from devui.web.body_admission import find_pending_body
 from devui.web.login import authentication, credentials_file
-from devui.web.login.credentials_file import Credentials, LoginUnreadable
+from devui.web.login.credentials_file import LoginUnreadable
 from devui.web.login.revocation import answer_while_permitted
 from devui.web.login.sockets import GuardedSockets
 from devui.web.middleware import Middleware
 from devui.web.origins import AsgiScope
 from sessions_app.http import Access, request_access, set_access
-from sessions_app.routes import SAFE_METHODS
+from sessions_app.routes import find_rule
 
 PUBLIC_FILES = (
     "favicon.svg",
@@ -41,9 +42,6 @@ PUBLIC_FILES = (
     "css/pages/login.css",
 )
 """Files of the sign-in page."""
-
-PROBES = frozenset({"/health", "/ready"})
-"""Paths that load balancers and containers probe without a login. Strangers learn only whether the server works."""
 
 FORM = "devui/login.html"
 
@@ -75,7 +73,39 @@ class LoginAccess(Access):
         return _is_valid(request.COOKIES, request.headers.get("Authorization", ""))
 
 
-class LoginRequired(Middleware):
+class Guard(Middleware):
+    """Base class: refuses a request by its headers, then by its body, and ends it when its sender loses the right."""
+
+    async def find_refusal(self, request: HttpRequest) -> HttpResponseBase | None:
+        """Return the refusal of a request by its headers and its address; None lets it pass."""
+        return self.before(request)
+
+    async def _answer_request(self, request: HttpRequest) -> HttpResponseBase:
+        response = (
+            await self.find_refusal(request)
+            or await self._refuse_body(request)
+            or await answer_while_permitted(request, self.get_response)
+        )
+        return self.after(request, response)
+
+    async def _refuse_body(self, request: HttpRequest) -> HttpResponseBase | None:
+        """Read the body. Refuse one that exceeds a limit, or whose sender lost the right while it was sent."""
+        body = find_pending_body(request)
+        if body is None:
+            return None
+        if problem := await body.read(request, is_public=is_public(request)):
+            return error_responses.problem_response(request, problem)
+        return None if body.was_prompt else await self.find_refusal(request)
+
+    def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Send `Cache-Control: no-store` with authenticated responses that set none themselves."""
+        if request_access(request).is_authenticated:
+            response.headers.setdefault("Cache-Control", "no-store")
+            patch_vary_headers(response, ["Cookie", "Authorization"])
+        return response
+
+
+class LoginRequired(Guard):
     """Requires the login. Browsers are redirected to the sign-in page, programs get 401."""
 
     def before(self, request: HttpRequest) -> HttpResponseBase | None:
@@ -84,7 +114,10 @@ class LoginRequired(Middleware):
             login = credentials_file.read_credentials()
             if login is None:
                 return error_responses.bare_response(request, NO_LOGIN) if is_login_required() else None
-            if _is_authenticated(request, login):
+            if authentication.is_authenticated(
+                login, request.COOKIES, request.headers.get("Authorization", "")
+            ):
+                set_access(request, LoginAccess(is_authenticated=True))
                 return None
             if is_public(request):
                 set_access(request, Access(is_stranger=True))
@@ -93,44 +126,17 @@ class LoginRequired(Middleware):
             return error_responses.bare_response(request, error_responses.find_problem(error))
         return login_required_response(request)
 
-    async def _answer_request(self, request: HttpRequest) -> HttpResponseBase:
-        response = self.before(request) or await answer_while_permitted(request, self.get_response)
-        return self.after(request, response)
-
-    def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """Send `Cache-Control: no-store` with authenticated responses that set none themselves."""
-        if request_access(request).is_authenticated:
-            keep_out_of_caches(response)
-        return response
-
 
 class LoginSockets(GuardedSockets):
     """Opens sockets only with a login, and closes them when it ends, at the latest with the next message."""
 
     async def may_stay(self, scope: AsgiScope) -> bool:
         """Tell whether the login of a socket is valid."""
-        return _has_valid_login(scope)
+        return self.may_pass(scope)
 
     def may_pass(self, scope: AsgiScope) -> bool:
         """Tell whether the login of a socket is valid."""
-        return _has_valid_login(scope)
-
-
-def keep_out_of_caches(response: HttpResponseBase) -> None:
-    """Send `Cache-Control: no-store` with a response of a person, if it sets none itself."""
-    response.headers.setdefault("Cache-Control", "no-store")
-    patch_vary_headers(response, ["Cookie", "Authorization"])
-
-
-def _is_authenticated(request: HttpRequest, login: Credentials) -> bool:
-    if not authentication.is_authenticated(login, request.COOKIES, request.headers.get("Authorization", "")):
-        return False
-    set_access(request, LoginAccess(is_authenticated=True))
-    return True
-
-
-def _has_valid_login(scope: Mapping[str, Any]) -> bool:
-    return _is_valid(*handshake_credentials(scope))
+        return _is_valid(*handshake_credentials(scope))
 
 
 def _is_valid(cookies: Mapping[str, str], authorization: str) -> bool:
@@ -156,10 +162,11 @@ def handshake_credentials(scope: Mapping[str, Any]) -> tuple[dict[str, str], str
 
 
 def is_public(request: HttpRequest) -> bool:
-    """Tell whether a request needs no login: for the sign-in page, for one of its files, or of a probe."""
-    if request.path_info in PROBES:
-        return request.method in SAFE_METHODS
-    return request.path in {reverse("devui-login"), *(static(f"devui/{name}") for name in PUBLIC_FILES)}
+    """Tell whether a request needs no login: by the rule of its route, or for a file of the sign-in page."""
+    if request.path.startswith(settings.STATIC_URL):
+        return request.path in {static(f"devui/{name}") for name in PUBLIC_FILES}
+    rule = find_rule(request)
+    return rule is not None and rule.is_public
 
 
 def login_required_response(
