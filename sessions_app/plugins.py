@@ -1,4 +1,4 @@
-"""Extensions that installed packages add: metrics, lint rules, problem detectors, importers and dialects.
+"""Extensions that installed packages add: metrics, problem detectors, importers and dialects.
 
 A package names each extension by an entry point in one of the groups below. Nothing is loaded before it is needed.
 """
@@ -15,7 +15,6 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 METRICS = "devui.metrics"
-LINT_RULES = "devui.lint_rules"
 PROBLEMS = "devui.problems"
 IMPORTERS = "devui.importers"
 DIALECTS = "devui.dialects"

@@ -69,7 +69,7 @@ urlpatterns = [
     page(SESSION + "state/remove/", "state_edit.remove", "key-remove", get=READ, post=STATE),
     page(SESSION + "state/drift/", "state.session_drift", "session-drift", get=READ),
     page(SESSION + "problems/", "problems.problems", "session-problems", get=READ),
-    page(SESSION + "state/hints/", "lint_hints.hints", "session-hints", get=READ),
+    page(SESSION + "state/hints/", "problems.hints", "session-hints", get=READ),
     page(SESSION + "nested/", "nested_runs.events", "nested-events", get=READ),
     page("sessions/<seg:app_name>/<seg:user_id>/<seg:session_id>/", "session.page", "session", get=READ),
     page(EVENT + "model/", "traces.event_call", "event-model-call", get=READ),

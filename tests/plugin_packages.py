@@ -11,7 +11,7 @@ import pytest
 
 from evals_app.metrics import catalog
 from sessions_app.plugins import load_plugins
-from sessions_app.state import lint
+from sessions_app.problems import all_detectors
 
 InstallPlugin = Callable[[str, str, str], None]
 """Puts a module with this name and source on the path; an entry point of the group names it."""
@@ -34,7 +34,7 @@ def install_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
     def forget() -> None:
         load_plugins.cache_clear()
-        lint.all_rules.cache_clear()
+        all_detectors.cache_clear()
         catalog.own_metrics.cache_clear()
 
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -28,7 +28,6 @@ from sessions_app.api.state_schemas import (
     HistoryPage,
     KeyOut,
     Keys,
-    LintOut,
     OwnerState,
     StateOut,
 )
@@ -37,7 +36,6 @@ from sessions_app.lookup import find_event, find_session
 from sessions_app.presentation import json_tree
 from sessions_app.sessions import state_edits
 from sessions_app.sessions.state_edits import Condition, StateEdit
-from sessions_app.state import lint
 from sessions_app.store import scopes as state
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, NotFound
@@ -167,15 +165,6 @@ async def get_drift(
     return await units_of_work.read(
         lambda: DriftOut.model_validate(drift.find_drift(find_session(session), from_events=fold == "events"))
     )
-
-
-@router.get(f"{STATE}/lint", response={200: LintOut, **ERRORS})
-async def get_lint(request: HttpRequest, session: int) -> LintOut:
-    """Return lint hints for the current state: values that may have the wrong scope or form.
-
-    Each hint has evidence and a remedy. Hints are not errors: an agent may have good reasons.
-    """
-    return await units_of_work.read(lambda: LintOut.model_validate(lint.lint(find_session(session))))
 
 
 @router.get("/apps/{seg:app}/state", response={200: OwnerState, **ERRORS})

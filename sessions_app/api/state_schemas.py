@@ -1,4 +1,4 @@
-"""Schemas of state: values, writers, differences, drift, lint hints. Times as in `schemas`."""
+"""Schemas of state: values, writers, differences, drift. Times as in `schemas`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from ninja import Schema
 from pydantic import BeforeValidator, Field
 
-from sessions_app.api.schemas import DECODED, IS_SET, NULL_IF_EMPTY, decode_json
+from sessions_app.api.schemas import DECODED, IS_SET, decode_json
 from sessions_app.store.models import Scope, StateChange, UntrackedKey
 from sessions_app.store.scopes import PREFIX
 from sessions_app.store.state.drift import Drift
@@ -189,37 +189,6 @@ class DriftOut(Schema):
         description="Expected differences: `cause` names the source of the value.",
     )
     untracked: list[UntrackedOut] = Field(description="Newest first, the last 200.")
-
-
-class EvidenceOut(Schema):
-    """Evidence of a hint: an event of a session, or the session as a whole."""
-
-    text: str
-    session: int | None = Field(
-        validation_alias="session_pk", description="Key of the session; null: it was deleted."
-    )
-    session_id: str
-    seq: Annotated[int | None, NULL_IF_EMPTY] = Field(description="The event; null: the session as a whole.")
-
-
-class HintOut(Schema):
-    """A lint hint with its evidence and the alternative that ADK offers."""
-
-    rule: str = Field(validation_alias="rule.name")
-    key: str = Field(
-        validation_alias="name", description="The whole key with its prefix; empty: the rule itself failed."
-    )
-    message: str = Field(validation_alias="says")
-    remedy: str = Field(validation_alias="rule.remedy")
-    evidence: list[EvidenceOut] = Field(validation_alias="occurrences")
-
-
-class LintOut(Schema):
-    """Lint hints for a session's current state."""
-
-    hints: list[HintOut]
-    sizes: dict[str, int] = Field(description="Bytes of the values of each scope, in UTF-8.")
-    unread: int = Field(description="Number of keys that were not checked because there are too many.")
 
 
 class HistoryPage(Schema):

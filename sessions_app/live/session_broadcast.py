@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, field
 
 from sessions_app.live import snapshot as snapshots
@@ -10,6 +11,8 @@ from sessions_app.live.broadcast import Broadcast
 from sessions_app.live.run_streams import RunStreams
 from sessions_app.live.snapshot import EventBatch, SessionSnapshot
 from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import DevUIError
+from sessions_app.store.index import index_backlog
 from sessions_app.store.models import Event
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.run_marks import RunMark, changed_marks
@@ -43,6 +46,7 @@ class SessionBroadcast(Broadcast[SessionView]):
         self._pending_html = ""
         self._last_seq = 0
         self._known_runs: dict[str, str] = {}
+        self._checked_state = ""
 
     async def refresh(self) -> None:
         """Publish a new snapshot. Streaming text goes on until everything for it has been read."""
@@ -52,6 +56,8 @@ class SessionBroadcast(Broadcast[SessionView]):
             view = await self._build_view(snapshot, new_events)
             if not self.number or view != self.view:
                 await self.publish(view)
+        if snapshot is not None:
+            await self._recheck_state(snapshot)
 
     async def close(self) -> None:
         """Stop following runs."""
@@ -87,6 +93,13 @@ class SessionBroadcast(Broadcast[SessionView]):
         """Return the HTML of the numbers of log records that changed after a record."""
         key = ("log", snapshot.last_record, after_pk)
         return await self.read_once(key, snapshots.log_html, self.session_pk, after_pk)
+
+    async def _recheck_state(self, snapshot: SessionSnapshot) -> None:
+        """Have the state checked when a page opens, and when another session has changed what this one reads."""
+        if snapshot.is_checked and snapshot.state_mark != self._checked_state:
+            with contextlib.suppress(DevUIError):
+                await units_of_work.write(index_backlog.recheck_state, self.session_pk)
+        self._checked_state = snapshot.state_mark
 
     async def _prepare_view(self, snapshot: SessionSnapshot) -> list[Event]:
         """Follow the session's run and read ahead; return the new events if text is streaming.

@@ -15,6 +15,7 @@ from django.template.loader import render_to_string
 
 from sessions_app.live.streaming_text import TextStream
 from sessions_app.presentation import visible_text
+from sessions_app.problems import problem_queries
 from sessions_app.state.state_board import state_mark
 from sessions_app.store import realms
 from sessions_app.store.database.compiled_query import CompiledQuery
@@ -65,6 +66,7 @@ class SessionSnapshot:
     list_mark: str
     problems_mark: str
     runs: SessionRuns
+    is_checked: bool = True
     nested_changed_at: float = 0.0
     last_record: int = 0
 
@@ -108,8 +110,9 @@ def read_snapshot(session_pk: int) -> SessionSnapshot | None:
             row["last_seq"], row["user_version"], row["app_version"], row["untracked"], runs.running
         ),
         list_mark=list_mark(row["realm"], row["app_name"]),
-        problems_mark=f"{row['problem_count']}-{row['newest_problem'] or 0}",
+        problems_mark=problem_queries.problems_mark(row["problem_count"], row["newest_problem"]),
         runs=runs,
+        is_checked=row["problems_seq"] >= row["last_seq"],
         nested_changed_at=row["nested_changed_at"] or 0.0,
         last_record=row["last_record"] or 0,
     )
@@ -193,6 +196,7 @@ COLUMNS = (
     "untracked",
     "nested_changed_at",
     "problem_count",
+    "problems_seq",
     "newest_problem",
     "last_record",
 )

@@ -31,6 +31,8 @@ from sessions_app.problems.evidence import (
     UntrackedChange,
 )
 from sessions_app.problems.failures import FINISH_REASONS
+from sessions_app.problems.state_evidence import StateEvidence
+from sessions_app.problems.state_queries import read_state_evidence
 from sessions_app.store import scopes
 from sessions_app.store.events.call_pairing import CallPairing
 from sessions_app.store.events.content import RETRIED_ERROR, function_calls, function_responses
@@ -88,13 +90,17 @@ TRANSFER = "transfer_to_agent"
 
 @dataclass(frozen=True, slots=True)
 class EvidenceBatch:
-    """The evidence of the invocations with events behind `start` up to `end`, and of the session as a whole."""
+    """The evidence of the invocations with events behind `start` up to `end`, and of the session as a whole.
+
+    `state` is the evidence of its state; None if there are later events, which may write it.
+    """
 
     session_pk: int
     start: int
     end: int
     version: int
     evidence: list[Evidence]
+    state: StateEvidence | None = None
 
     @property
     def invocation_ids(self) -> list[str]:
@@ -120,6 +126,7 @@ def read_batch(session: AgentSession, limit: int) -> EvidenceBatch:
             *_build_evidence(session, events, [invocation_id for invocation_id in ids if invocation_id]),
             _session_evidence(session),
         ],
+        read_state_evidence(session) if end == session.last_seq else None,
     )
 
 

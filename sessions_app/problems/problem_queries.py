@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import Case, Count, IntegerField, Sum, Value, When
 
-from sessions_app.problems.registry import CALL_LABEL, Detector, Link, Severity, find_detector
+from sessions_app.problems.registry import CALL_LABEL, Detector, DetectorScope, Link, Severity, find_detector
+from sessions_app.problems.state_queries import StateSize, read_state_size
 from sessions_app.store.models import AgentSession, SessionProblem
 from sessions_app.store.traces.log_records import traces_with_log
 
 MAX_LISTED = 200
-"""Problems of a session that a page lists."""
+"""Problems of the invocations of a session that a page lists."""
 
 MAX_ROWS = 500
 """Rows read for a window of the timeline or a list of runs."""
@@ -30,11 +31,13 @@ class ShownProblem:
     Attributes:
         log_trace: key of the trace that has its log; 0: there is no log.
         is_known: an earlier invocation has the same problem with the same text.
+        deleted: keys of linked sessions that were deleted since.
     """
 
     row: SessionProblem
     log_trace: int = 0
     is_known: bool = False
+    deleted: Collection[int] = ()
 
     @property
     def detector(self) -> Detector:
@@ -54,7 +57,8 @@ class ShownProblem:
     @property
     def links(self) -> list[Link]:
         """Links to the evidence."""
-        return [Link(kind, target, label) for kind, target, label in json.loads(self.row.links)]
+        links = [Link(*link) for link in json.loads(self.row.links)]
+        return [replace(link, session=0) if link.session in self.deleted else link for link in links]
 
     @property
     def names_log_record(self) -> bool:
@@ -79,30 +83,64 @@ class SessionProblems:
 
     Attributes:
         rows: errors first, then warnings and notes, each in the order of events.
+        state_rows: problems of the state in the order of the detectors and keys.
         more: number of errors and warnings that are not listed.
         unchecked: number of events that were not checked yet.
+        state_size: size of the current state.
     """
 
     rows: list[ShownProblem]
-    more: int = 0
-    unchecked: int = 0
+    state_rows: list[ShownProblem]
+    more: int
+    unchecked: int
+    state_size: StateSize
+
+    @property
+    def all_rows(self) -> list[ShownProblem]:
+        """The problems of invocations, then those of the state."""
+        return [*self.rows, *self.state_rows]
 
 
-def read_problems(session: AgentSession, code: str = "", invocation_id: str = "") -> SessionProblems:
-    """Return the problems that were found in a session so far."""
+def read_problems(
+    session: AgentSession, code: str = "", invocation_id: str = "", scope: str = ""
+) -> SessionProblems:
+    """Return the problems that were found in a session so far, all or of a code, an invocation or a scope."""
     stored = SessionProblem.objects.filter(session=session)
     if code:
         stored = stored.filter(code=code)
     if invocation_id:
         stored = stored.filter(invocation_id=invocation_id)
-    rows = list(_order_by_severity(stored)[:MAX_LISTED])
+    if scope:
+        stored = stored.filter(scope=scope)
+    rows = list(_order_by_severity(stored.filter(scope=DetectorScope.INVOCATION))[:MAX_LISTED])
+    state_rows = _complete_links(stored.filter(scope=DetectorScope.STATE).order_by("pk"))
     counted = stored.exclude(severity=Severity.NOTE).aggregate(rows=Count("pk"), more=Sum("more", default=0))
     number = counted["rows"] + counted["more"]
-    number += 0 if code or invocation_id else session.problems_beyond
+    number += 0 if code or invocation_id or scope else session.problems_beyond
     logs = traces_with_log(session, {row.invocation_id for row in rows})
     problems = [ShownProblem(row, logs.get(row.invocation_id, 0)) for row in rows]
     unchecked = session.last_seq - max(0, session.problems_seq)
-    return SessionProblems(problems, number - _count_problems(rows), unchecked)
+    listed = _count_problems([*rows, *(problem.row for problem in state_rows)])
+    return SessionProblems(problems, state_rows, number - listed, unchecked, read_state_size(session))
+
+
+def _complete_links(rows: Iterable[SessionProblem]) -> list[ShownProblem]:
+    """Return problems of the state with the linked sessions that were deleted. One query, if there are links."""
+    problems = [ShownProblem(row) for row in rows]
+    linked = {link.session for problem in problems for link in problem.links} - {0}
+    deleted = linked.difference(AgentSession.objects.filter(pk__in=linked).values_list("pk", flat=True))
+    return [replace(problem, deleted=deleted) for problem in problems] if deleted else problems
+
+
+def read_mark(session: AgentSession) -> str:
+    """Return the mark of a session's problems. One query."""
+    newest = SessionProblem.objects.filter(session=session).order_by("-pk").values_list("pk", flat=True)
+    return problems_mark(session.problem_count, newest.first())
+
+
+def problems_mark(problem_count: int, newest_pk: int | None) -> str:
+    """Return a text that changes with the problems of a session."""
+    return f"{problem_count}-{newest_pk or 0}"
 
 
 def _count_problems(rows: Sequence[SessionProblem]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from django.db import DatabaseError, transaction
@@ -17,7 +17,18 @@ from django.db.models import Count, Max, Q, QuerySet, Sum
 
 from sessions_app.plugins import FAILURES
 from sessions_app.problems.evidence_queries import EvidenceBatch, read_batch
-from sessions_app.problems.registry import MAX_LINKS, MAX_TEXT, Detector, Problem, Severity, detect, quote
+from sessions_app.problems.registry import (
+    MAX_LINKS,
+    MAX_TEXT,
+    Detector,
+    DetectorScope,
+    Link,
+    Problem,
+    Severity,
+    detect,
+    quote,
+)
+from sessions_app.problems.state_queries import MOST_KEYS
 from sessions_app.store.database import change_notification
 from sessions_app.store.errors import DevUIError
 from sessions_app.store.index import index_backlog
@@ -31,8 +42,11 @@ BATCH_EVENTS = 200
 SAME_STORED = 5
 """Problems of one code that are stored of an invocation in a batch; the last one counts the others."""
 
+SAME_OF_STATE = MOST_KEYS
+"""Problems of one code that are stored of the state."""
+
 MAX_STORED = 1_000
-"""Problems stored of a session. Older ones are only counted."""
+"""Problems of invocations that are stored of a session. Older ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +81,10 @@ def store(checked: CheckedBatch) -> bool:
     batch = checked.batch
     of_session = SessionProblem.objects.filter(session=batch.session_pk)
     with transaction.atomic():
-        replaced = Q(seq__gt=batch.start) | Q(seq=0, invocation_id__in=batch.invocation_ids)
+        of_invocations = Q(seq__gt=batch.start) | Q(seq=0, invocation_id__in=batch.invocation_ids)
+        replaced = of_invocations & Q(scope=DetectorScope.INVOCATION)
+        if batch.state is not None:
+            replaced |= Q(scope=DetectorScope.STATE)
         old_rows = of_session.filter(replaced)
         old_contents = [_comparable_content(row) for row in old_rows.order_by("seq", "pk")]
         has_changed = old_contents != [_comparable_content(row) for row in checked.rows]
@@ -103,21 +120,33 @@ def check_all() -> int:
 def _find_problems(batch: EvidenceBatch) -> Iterator[SessionProblem]:
     """Yield the rows of the problems of a batch, bounded for each invocation and code."""
     for evidence in batch.evidence:
-        rows: defaultdict[str, list[SessionProblem]] = defaultdict(list)
-        for detector, problem in detect(evidence):
-            if 0 < problem.seq <= batch.start:
-                continue
-            same = rows[detector.code]
-            if len(same) < SAME_STORED:
-                same.append(_build_row(batch.session_pk, evidence.invocation_id, detector, problem))
-            else:
-                same[-1].more += 1
-        for same in rows.values():
-            yield from same
+        found = detect(DetectorScope.INVOCATION, evidence)
+        new = ((detector, problem) for detector, problem in found if not 0 < problem.seq <= batch.start)
+        row = SessionProblem(session_id=batch.session_pk, invocation_id=evidence.invocation_id)
+        yield from _bounded_rows(row, new, SAME_STORED)
+    if batch.state is not None:
+        row = SessionProblem(session_id=batch.session_pk, scope=DetectorScope.STATE)
+        yield from _bounded_rows(row, detect(DetectorScope.STATE, batch.state), SAME_OF_STATE)
+
+
+def _bounded_rows(
+    template: SessionProblem, problems: Iterable[tuple[Detector, Problem]], limit: int
+) -> Iterator[SessionProblem]:
+    """Yield the rows of problems, at most `limit` of a code; the last one counts the others."""
+    rows: defaultdict[str, list[SessionProblem]] = defaultdict(list)
+    for detector, problem in problems:
+        same = rows[detector.code]
+        if len(same) < limit:
+            same.append(_build_row(template, detector, problem))
+        else:
+            same[-1].more += 1
+    for same in rows.values():
+        yield from same
 
 
 def _comparable_content(row: SessionProblem) -> tuple[object, ...]:
-    return (row.code, row.severity, row.invocation_id, row.seq, row.agent, row.text, row.links, row.more)
+    subject = (row.scope, row.invocation_id, row.seq, row.agent, row.key)
+    return (row.code, row.severity, *subject, row.text, row.links, row.more)
 
 
 def _move_cursor(batch: EvidenceBatch, number: int, dropped: int) -> bool:
@@ -133,7 +162,7 @@ def _move_cursor(batch: EvidenceBatch, number: int, dropped: int) -> bool:
 
 def _drop_oldest(session_pk: int) -> int:
     """Delete the oldest rows beyond the limit. Return the number of errors and warnings that they count."""
-    rows = SessionProblem.objects.filter(session=session_pk)
+    rows = SessionProblem.objects.filter(session=session_pk, scope=DetectorScope.INVOCATION)
     extra = list(rows.order_by("-seq", "-pk").values_list("pk", "more", "severity")[MAX_STORED:])
     rows.filter(pk__in=[pk for pk, _, _ in extra]).delete()
     return sum(1 + more for _, more, severity in extra if severity != Severity.NOTE)
@@ -156,15 +185,25 @@ def _store_traits(session_pk: int) -> None:
     )
 
 
-def _build_row(session_pk: int, invocation_id: str, detector: Detector, problem: Problem) -> SessionProblem:
-    links = [[link.kind, link.target, quote(link.label)] for link in problem.links[:MAX_LINKS]]
+def _build_row(template: SessionProblem, detector: Detector, problem: Problem) -> SessionProblem:
+    """Return the row of a problem in the session, scope and invocation of a template."""
+    links = [_link_json(link, template.session_id) for link in problem.links[:MAX_LINKS]]
     return SessionProblem(
-        session_id=session_pk,
+        session_id=template.session_id,
+        scope=template.scope,
+        invocation_id=template.invocation_id,
         code=detector.code,
         severity=detector.severity,
-        invocation_id=invocation_id,
         seq=problem.seq,
         agent=quote(problem.agent),
+        key=problem.key.replace("\0", ""),
         text=quote(problem.text, MAX_TEXT),
         links=json.dumps(links),
     )
+
+
+def _link_json(link: Link, session_pk: int) -> list[str | int]:
+    """Return the JSON of a link. Only links to other sessions name the session."""
+    is_elsewhere = link.session_id and link.session != session_pk
+    session = (link.session, quote(link.session_id)) if is_elsewhere else ()
+    return [link.kind, link.target, quote(link.label), *session]

@@ -1,1 +1,1 @@
-"""Read models of state: the board, the history of a key, the difference of two events, lint hints, shared state."""
+"""Read models of state: the board, the history of a key, the difference of two events, shared state."""

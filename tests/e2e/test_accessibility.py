@@ -247,7 +247,7 @@ PLACES = {
     "remove a key": Place("key-remove", of_session("/sessions/id/{pk}/state/remove/?key=count")),
     "drift": Place("session-drift", of_session("/sessions/id/{pk}/state/drift/")),
     "problems": Place("session-problems", of_session("/sessions/id/{pk}/problems/")),
-    "hints": Place("session-hints", of_session("/sessions/id/{pk}/state/hints/")),
+    "hints": Place("session-problems", of_session("/sessions/id/{pk}/problems/?scope=state")),
     "history of a key": Place("key-history", history_of_a_key),
     "whole value": Place("state-whole-value", value_of_a_key),
     "states": Place("state", address("/state/")),
@@ -295,7 +295,7 @@ PLACES = {
 
 NO_PAGES = {
     "agent-check", "app-menu", "import-offers", "query-completions", "session-completions", "state-value",
-    "session-changes", "run-changes", "nested-events", "event-log", "spending",  # parts of pages
+    "session-changes", "session-hints", "run-changes", "nested-events", "event-log", "spending",  # parts of pages
     "evalset-file",
     "event-json", "event-blob", "model-call-json", "eval-run-export", "session-export", "eval-case-export",  # data
     "sessions-csv", "runs-csv", "traces-csv", "artifacts-csv", "memory-csv", "evalsets-csv",

@@ -24,7 +24,7 @@ FOLDERS = (
     "devui",
     "static/devui",
     "sessions_app/timeline",
-    "sessions_app/state/lint",
+    "sessions_app/problems",
     "tests/remote",
 )
 """Folders that the page's paths are relative to; the last ones in rows that name the folder before the file."""
@@ -120,7 +120,7 @@ def test_links_lead_to_headings():
     assert set(re.findall(r"\]\(#([\w-]+)\)", PAGE)) <= headings
 
 
-def test_lint_rule_of_the_page_is_that_of_the_example_plugin():
-    [rule] = re.findall(r"^   ```python\n(   AMBIGUOUS_DATE.*?)^   ```", PAGE, re.MULTILINE | re.DOTALL)
-    source = (ROOT / "examples/plugin/src/devui_example_plugin/lint_rules.py").read_text(encoding="utf-8")
-    assert textwrap.dedent(rule) in source
+def test_state_detector_of_the_page_is_that_of_the_example_plugin():
+    [detector] = re.findall(r"^   ```python\n(   AMBIGUOUS_DATE.*?)^   ```", PAGE, re.MULTILINE | re.DOTALL)
+    source = (ROOT / "examples/plugin/src/devui_example_plugin/problems.py").read_text(encoding="utf-8")
+    assert textwrap.dedent(detector) in source

@@ -57,16 +57,17 @@ def run(packages: Path, tmp_path: Path) -> Run:
     return run
 
 
-def test_installed_lint_rule_finds_ambiguous_date(run: Run) -> None:
+def test_installed_state_detector_finds_ambiguous_date(run: Run) -> None:
     printed = run("""
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
-from sessions_app.state.lint import lint
+from sessions_app.problems import problem_queries, session_checks
 
 key = SessionKey(realm="", app_name="travel", user_id="ann", session_id="s1")
 session = writes.create_session(key, {"user:trip": {"from": "03/04/2027"}})
-for hint in lint(session).hints:
-    print(hint.rule.name, hint.name, hint.says)
+session_checks.store(session_checks.check(session))
+for problem in problem_queries.problems_of(session).state_rows:
+    print(problem.row.code, problem.row.key, problem.row.text)
 """)
     assert printed == 'ambiguous-date user:trip has the date "03/04/2027".\n'
 

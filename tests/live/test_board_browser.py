@@ -8,6 +8,8 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from playwright.sync_api import Page, Request, Route, expect
 
+from sessions_app.problems import session_checks
+from sessions_app.search import indexing as search_indexing
 from sessions_app.store.models import SessionState
 from tests.timeline.story import Story
 
@@ -187,9 +189,11 @@ def test_hints_and_drift_show_at_their_keys_and_hide_by_kind(open_page, story):
     seeded = Story("s2", {"seed": 1})
     seeded.says("a", delta={"tmp_rows": [1], "changed": 1})
     SessionState.objects.filter(key="changed").update(value="2")
+    search_indexing.index_all()
+    session_checks.check_all()
     page = open_page(seeded)
     hint = entry(page, "tmp_rows").locator(".hint")
-    expect(hint).to_contain_text("may be intermediate data")
+    expect(hint).to_contain_text("May be intermediate data")
     expect(entry(page, "changed").locator(".hint")).to_contain_text("drift: changed by something else")
     expect(entry(page, "seed").locator(".hint")).to_have_count(0)
     expect(page.get_by_role("link", name="1 hint at the state")).to_be_visible()

@@ -62,14 +62,16 @@ async def converse(
 
 
 async def find_problems(session: AgentSession) -> list[SessionProblem]:
-    """Index a session as the web process does, and return its problems in order."""
+    """Index a session as the web process does, and return the problems of its invocations in order."""
 
     def index() -> None:
         search_indexing.index_all()
         session_checks.check_all()
 
     await units_of_work.write(index)
-    return await units_of_work.read(lambda: list(session.problems.order_by("seq", "pk")))
+    return await units_of_work.read(
+        lambda: list(session.problems.filter(scope="invocation").order_by("seq", "pk"))
+    )
 
 
 async def codes_of(session: AgentSession) -> list[str]:

@@ -52,7 +52,7 @@ def found_by(query: str) -> list[int]:
 
 
 def rows_of(story: Story) -> list[tuple[str, int, str]]:
-    rows = SessionProblem.objects.filter(session=story.pk).order_by("seq", "pk")
+    rows = SessionProblem.objects.filter(session=story.pk, scope="invocation").order_by("seq", "pk")
     return list(rows.values_list("code", "seq", "invocation_id"))
 
 
@@ -461,7 +461,7 @@ def nest(depth: int) -> Any:
 def test_state_deeper_than_the_limit_is_a_problem_of_the_event_that_wrote_it(story):
     story.add(delta={"fine": nest(100), "deep": nest(101)})
     index()
-    [problem] = SessionProblem.objects.filter(session=story.pk)
+    [problem] = SessionProblem.objects.filter(session=story.pk, scope="invocation")
     assert (problem.code, problem.seq, problem.severity) == ("altered-value", 1, "warning")
     assert problem.text.startswith("The value of deep was nested deeper than 100 levels")
     assert "list nested deeper than 100 levels" in story.event(1).data

@@ -36,6 +36,15 @@ def recheck(session_pk: int, invocation_id: str) -> None:
         cursor.execute(_MOVE_BACK, (session_pk, invocation_id, session_pk))
 
 
+def recheck_state(session_pk: int) -> None:
+    """Check the state of a session for problems again, because another session may have changed what it reads.
+
+    Nothing is written if the session is to be checked anyway.
+    """
+    checked = AgentSession.objects.filter(~UNCHECKED, pk=session_pk)
+    checked.update(problems_seq=F("last_seq") - 1, problems_version=F("problems_version") + 1)
+
+
 _MOVE_BACK = """
     UPDATE sessions_app_agentsession SET problems_version = problems_version + 1, problems_seq = (
         SELECT min(seq) FROM (

@@ -113,17 +113,26 @@ class PersonUsage(models.Model):
 
 
 class SessionProblem(models.Model):
-    """A problem of an invocation; without an invocation, of the session. The detector has its title and remedy."""
+    """A problem of an invocation or of the state; without either, of the session. The detector has title and remedy."""
 
     session = models.ForeignKey(
         AgentSession, on_delete=models.CASCADE, related_name="problems", db_index=False
     )
     code = models.CharField(max_length=64)
+    scope = models.CharField(
+        max_length=10,
+        default="invocation",
+        db_default="invocation",
+        help_text="A value of `problems.DetectorScope`.",
+    )
     severity = models.CharField(max_length=8, help_text="A value of `problems.Severity`.")
     invocation_id = models.TextField(default="")
     seq = models.BigIntegerField(default=0, help_text="seq of the event; 0: the invocation as a whole.")
     agent = models.TextField(default="")
-    text = models.TextField(help_text="One sentence.")
+    key = models.TextField(
+        default="", db_default="", help_text="The state key that it is about, with its prefix."
+    )
+    text = models.TextField(help_text="One sentence, which begins with the key if there is one.")
     links = models.TextField(
         default="[]", help_text="JSON: kind, target and label of each piece of evidence."
     )

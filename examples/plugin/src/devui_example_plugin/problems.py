@@ -1,10 +1,20 @@
-"""A problem detector: tools that answer with nothing, which models often take for success."""
+"""Problem detectors: tools that answer with nothing, which models often take for success, and ambiguous dates."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from sessions_app.problems import Evidence, Link, Problem, Severity, detector
+from sessions_app.problems import (
+    DetectorScope,
+    Evidence,
+    Link,
+    Problem,
+    Severity,
+    StateEvidence,
+    detector,
+    write_links,
+)
 
 EMPTY: tuple[dict[str, object], ...] = ({}, {"result": None}, {"result": ""}, {"result": []})
 
@@ -25,3 +35,20 @@ def empty_result(evidence: Evidence) -> Iterator[Problem]:
                 result.agent,
                 [Link("event", result.seq, "result")],
             )
+
+
+AMBIGUOUS_DATE = re.compile(r'"\d{1,2}/\d{1,2}/\d{4}"')
+
+
+@detector(
+    "ambiguous-date",
+    "Ambiguous date",
+    scope=DetectorScope.STATE,
+    severity=Severity.NOTE,
+    remedy="Write dates in ISO format, such as `2027-04-03`: models read `03/04/2027` as March or as April.",
+)
+def ambiguous_date(evidence: StateEvidence) -> Iterator[Problem]:
+    """Find values with a date whose day and month can be confused."""
+    for key in evidence.keys:
+        if match := AMBIGUOUS_DATE.search(key.text):
+            yield Problem(f"has the date {match[0]}.", key=key.name, links=write_links(key.writes[:1]))

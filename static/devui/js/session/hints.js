@@ -1,4 +1,5 @@
-// Hints beside the keys of the state board. They are loaded when the board shows the current state and the browser is idle.
+// Hints beside the keys of the state board: problems of the state, and drift. They are loaded when the board shows the
+// current state, and when the socket reports other problems.
 
 import { fetchPart, throttle } from "../core/fragment.js";
 import { NAMES, recallList, rememberList, whenChanged } from "../core/storage.js";
@@ -9,11 +10,14 @@ const BETWEEN = 4_000;
 
 let fragment = document.createElement("template").content;
 let mark = "";
+let problemsMark = "";
 
 /** The hints' markup as loaded, before they are opened on the page. */
 const markup = new WeakMap();
 
 const board = () => document.querySelector("#board .board");
+const loadedMark = () => fragment.querySelector("[data-problems-mark]")?.dataset.problemsMark;
+const isOutdated = () => board()?.dataset.mark !== mark || (problemsMark && problemsMark !== loadedMark());
 const isNow = () => board()?.dataset.at === "0";
 
 /** Rules whose hints are hidden for this app. */
@@ -21,7 +25,7 @@ let hidden = recallList(HIDDEN);
 
 const load = throttle(BETWEEN, async () => {
   const boardMark = board()?.dataset.mark;
-  if (!isNow() || boardMark === mark) return;
+  if (!isNow() || !isOutdated()) return;
   const html = await fetchPart(page.dataset.hints, "hints");
   if (html === null) return;
   const fresh = document.createElement("template");
@@ -96,7 +100,13 @@ whenChanged(HIDDEN, () => {
 
 function scheduleLoad() {
   show();
-  if (isNow() && board().dataset.mark !== mark) load();
+  if (isNow() && isOutdated()) load();
+}
+
+/** Load the hints again if the problems of the session have changed. */
+export function noteHints(newestMark) {
+  problemsMark = newestMark;
+  scheduleLoad();
 }
 
 document.addEventListener("board:shown", scheduleLoad);

@@ -9,6 +9,7 @@ import { throttle } from "../core/fragment.js";
 import "./inspector.js";
 import { declare } from "../core/shortcuts.js";
 import { DELETED, Live } from "../core/live-socket.js";
+import { noteHints } from "./hints.js";
 import { noteMark } from "./live-sections.js";
 import { noteProblems } from "./problems.js";
 import * as rail from "./rail.js";
@@ -79,6 +80,7 @@ const HANDLERS = {
   sessions: noteMark,
   problems: (message) => {
     noteProblems(message.mark);
+    noteHints(message.mark);
     noteMark(message);
   },
   title: ({ name }) => showName(name),

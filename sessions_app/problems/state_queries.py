@@ -1,13 +1,15 @@
-"""Queries for lint evidence: bounded reads of the ledger, other sessions and recorder data."""
+"""Queries for the evidence of a session's state: bounded reads of the ledger, other sessions and recorder data."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import (
     CharField,
+    Count,
     F,
     Func,
     IntegerField,
@@ -21,15 +23,15 @@ from django.db.models import (
 from django.db.models.functions import Coalesce, Substr
 
 from sessions_app.agents import cards
-from sessions_app.state.lint.evidence import (
-    Evidence,
-    Failure,
+from sessions_app.problems.state_evidence import (
+    FailureText,
     GhostKey,
     InstructionKey,
     Invocation,
     KeyEvidence,
     KeyWriteEvidence,
     SameValue,
+    StateEvidence,
 )
 from sessions_app.store import scopes
 from sessions_app.store.events.conditions import IS_ERROR
@@ -43,7 +45,6 @@ from sessions_app.store.models import (
     StateChange,
     TempWrite,
 )
-from sessions_app.store.state import counts
 from sessions_app.store.state import history as history
 from sessions_app.store.state.keys import first_keys
 from sessions_app.store.state.points import PointPair
@@ -65,35 +66,49 @@ GHOSTS_READ = 1_000
 FAILURES_READ = 20
 
 
-def read_evidence(session: AgentSession, owners: history.Owners) -> Evidence:
-    """Read the evidence for all rules."""
-    keys, unread = _read_keys(session, owners)
-    other_sessions = _other_sessions(session)
-    invocations = _read_invocations(session)
-    return Evidence(
+def read_state_evidence(session: AgentSession) -> StateEvidence:
+    """Read the evidence of the current state that a session reads. The number of queries is constant."""
+    keys = _keys(session, history.owners_at(session))
+    others = _other_sessions(session)
+    invocations = _invocations(session)
+    return StateEvidence(
         session_pk=session.pk,
         user_id=session.user_id,
         keys=keys,
-        unread=unread,
-        same_values=_same_values(session, other_sessions, keys),
-        other_sessions=sum(other.user_id == session.user_id for other in other_sessions.values()),
-        ghosts=_read_ghosts(session, invocations),
+        same_values=_same_values(session, others, keys),
+        other_sessions=sum(other.user_id == session.user_id for other in others.values()),
+        ghosts=_ghosts(session, invocations),
         invocations=invocations,
-        failures=_read_failures(session),
+        failures=_failures(session),
         instruction_keys=list(_keys_in_instructions(cards.read_description(session.app_name))),
     )
 
 
-def scope_sizes(owners: history.Owners) -> dict[str, int]:
-    """Return the total UTF-8 bytes of the values of each scope that has keys."""
-    size_queries = [
+@dataclass(frozen=True, slots=True)
+class StateSize:
+    """Size of the current state that a session reads.
+
+    Attributes:
+        sizes: total UTF-8 bytes of the values of each scope that has keys.
+        unread: number of keys beyond the limit, which no detector checks.
+    """
+
+    sizes: dict[str, int]
+    unread: int
+
+
+def read_state_size(session: AgentSession) -> StateSize:
+    """Return the size of the state that a session reads. Three queries."""
+    owners = history.owners_at(session)
+    whole = [
         rows._default_manager.filter(owner=owners.ids.get(scope))
         .values(name=Value(scope.value))
-        .annotate(size=Sum(_Octets("value")))
+        .annotate(size=Sum(_Octets("value")), number=Count("pk"))
         for scope, rows in STATE_ROWS.items()
     ]
-    totals = {row["name"]: row["size"] for row in size_queries[0].union(*size_queries[1:], all=True)}
-    return {scope.value: totals[scope] for scope in STATE_ROWS if totals[scope] is not None}
+    totals = {row["name"]: row for row in whole[0].union(*whole[1:], all=True)}
+    sizes = {scope.value: totals[scope]["size"] for scope in STATE_ROWS if totals[scope]["number"]}
+    return StateSize(sizes, sum(max(0, total["number"] - MOST_KEYS) for total in totals.values()))
 
 
 class _Octets(Func):
@@ -106,12 +121,9 @@ class _Octets(Func):
         return self.as_sql(compiler, connection, template="LENGTH(CAST(%(expressions)s AS BLOB))", **context)
 
 
-def _read_keys(session: AgentSession, owners: history.Owners) -> tuple[list[KeyEvidence], int]:
-    points = PointPair(session, owners, owners)
-    last = {scope: first_keys(points, scope, MOST_KEYS) for scope in Scope}
-    unread = sum(
-        counts.count(points, scope).then - MOST_KEYS for scope in Scope if len(last[scope]) == MOST_KEYS
-    )
+def _keys(session: AgentSession, owners: history.Owners) -> list[KeyEvidence]:
+    at = PointPair(session, owners, owners)
+    last = {scope: first_keys(at, scope, MOST_KEYS) for scope in Scope}
     pks = [key.later for scope in Scope for key in last[scope] if key.later is not None]
     rows = (
         StateChange.objects.filter(pk__in=pks)
@@ -121,7 +133,7 @@ def _read_keys(session: AgentSession, owners: history.Owners) -> tuple[list[KeyE
     by_pk = {row["pk"]: row for row in rows}
     current = [by_pk[pk] for pk in pks if pk in by_pk]
     writes = _recent_writes(current)
-    keys = [
+    return [
         KeyEvidence(
             row["scope"],
             row["key"],
@@ -132,7 +144,6 @@ def _read_keys(session: AgentSession, owners: history.Owners) -> tuple[list[KeyE
         )
         for row in current
     ]
-    return keys, max(0, unread)
 
 
 def _recent_writes(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[KeyWriteEvidence]]:
@@ -152,52 +163,52 @@ def _other_sessions(session: AgentSession) -> dict[int, AgentSession]:
         pk=session.pk
     )
     newest = others_of_app.order_by("-updated_at", "-pk").only("pk", "session_id", "user_id")
-    user_sessions = newest.filter(user_id=session.user_id)[:SESSIONS_READ]
+    own = newest.filter(user_id=session.user_id)[:SESSIONS_READ]
     others = newest.exclude(user_id=session.user_id)[:SESSIONS_READ]
-    return {session_row.pk: session_row for session_row in [*user_sessions, *others]}
+    return {each.pk: each for each in [*own, *others]}
 
 
 def _same_values(
     session: AgentSession, others: Mapping[int, AgentSession], keys: Sequence[KeyEvidence]
 ) -> list[SameValue]:
     """Return the other sessions with the same value of a key. The database compares whole values."""
-    session_key_ids = [scopes.key_id(key.key) for key in keys if key.scope == Scope.SESSION]
-    if not session_key_ids or not others:
+    own = [scopes.key_id(key.key) for key in keys if key.scope == Scope.SESSION]
+    if not own or not others:
         return []
-    full_value = Coalesce("private", "value", output_field=TextField())
-    own_value = SessionState.objects.filter(owner=session, key_id=OuterRef("key_id")).values(whole=full_value)
-    rows = SessionState.objects.filter(owner__in=others, key_id__in=session_key_ids).annotate(
-        whole=full_value, here=Subquery(own_value)
+    whole = Coalesce("private", "value", output_field=TextField())
+    here = SessionState.objects.filter(owner=session, key_id=OuterRef("key_id")).values(whole=whole)
+    rows = SessionState.objects.filter(owner__in=others, key_id__in=own).annotate(
+        whole=whole, here=Subquery(here)
     )
     same = rows.filter(whole=F("here")).order_by("-owner_id").values_list("key", "owner_id")
     return [SameValue(key, pk, others[pk].session_id, others[pk].user_id) for key, pk in same]
 
 
-def _read_invocations(session: AgentSession) -> list[Invocation]:
+def _invocations(session: AgentSession) -> list[Invocation]:
     events = Event.objects.filter(session=session, seq__gt=session.last_seq - EVENTS_READ).order_by("seq")
     first: dict[str, int] = {}
     authors: dict[str, set[str]] = {}
     for seq, invocation_id, author in events.values_list("seq", "invocation_id", "author"):
         first.setdefault(invocation_id, seq)
         authors.setdefault(invocation_id, set()).add(author)
-    return [Invocation(name, seq, frozenset(authors[name])) for name, seq in first.items() if name]
+    return [Invocation(each, seq, frozenset(authors[each])) for each, seq in first.items() if each]
 
 
-def _read_ghosts(session: AgentSession, invocations: Sequence[Invocation]) -> list[GhostKey]:
+def _ghosts(session: AgentSession, invocations: Sequence[Invocation]) -> list[GhostKey]:
     writes = TempWrite.objects.filter(
-        session=session, invocation_id__in=[invocation.id for invocation in invocations]
+        session=session, invocation_id__in=[each.id for each in invocations]
     ).order_by("seq", "id")
     return [GhostKey(*row) for row in writes.values_list("key", "seq", "invocation_id")[:GHOSTS_READ]]
 
 
-def _read_failures(session: AgentSession) -> list[Failure]:
+def _failures(session: AgentSession) -> list[FailureText]:
     """Return the errors of events, and of runs that left no event."""
     events = Event.objects.filter(IS_ERROR, session=session).order_by("-seq")
     runs = Run.objects.filter(Q(session=session) & ~Q(error="")).order_by("-created_at")
     return [
-        *(Failure(*row) for row in events.values_list("seq", "invocation_id", "summary")[:FAILURES_READ]),
+        *(FailureText(*row) for row in events.values_list("seq", "invocation_id", "summary")[:FAILURES_READ]),
         *(
-            Failure(last_seq or first_seq or 0, invocation_id, error)
+            FailureText(last_seq or first_seq or 0, invocation_id, error)
             for first_seq, last_seq, invocation_id, error in runs.values_list(
                 "first_seq", "last_seq", "invocation_id", "error"
             )[:FAILURES_READ]

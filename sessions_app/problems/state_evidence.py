@@ -1,4 +1,4 @@
-"""Evidence for the lint rules, as plain values; `evidence_queries` reads it."""
+"""Data classes of the evidence of a session's current state; `state_queries` reads it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Invocation:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailureText:
     """The error of an event or run."""
 
     seq: int
@@ -97,12 +97,11 @@ class InstructionKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """All input of the lint rules.
+class StateEvidence:
+    """All input of the detectors of problems of the state: the current state that a session reads.
 
     Attributes:
-        keys: sorted within each scope; session, user, app.
-        unread: number of keys beyond the limit of their scope.
+        keys: the first of each scope, sorted; session, user, app.
         same_values: other recent sessions of the app with the same value of one of the session's own keys.
         other_sessions: number of the user's other recent sessions of the app.
         invocations: the recent ones, in order.
@@ -111,12 +110,11 @@ class Evidence:
     session_pk: int
     user_id: str
     keys: list[KeyEvidence]
-    unread: int = 0
     same_values: list[SameValue] = field(default_factory=list)
     other_sessions: int = 0
     ghosts: list[GhostKey] = field(default_factory=list)
     invocations: list[Invocation] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[FailureText] = field(default_factory=list)
     instruction_keys: list[InstructionKey] = field(default_factory=list)
 
     def of(self, scope: Scope) -> Iterator[KeyEvidence]:
