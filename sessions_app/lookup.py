@@ -49,18 +49,23 @@ MAX_DIGITS = 18
 """Most digits of an event's number, to fit into a 64-bit column."""
 
 
-def find_event(session: AgentSession, *, event_id: str = "", seq: int | None = None) -> Event:
-    """Return a session's event. Its body is loaded on access.
+def find_event(
+    session: AgentSession, *, event_id: str = "", seq: int | None = None, with_body: bool = False
+) -> Event:
+    """Return a session's event. Without `with_body` its body is loaded on access.
 
     Args:
         session: the event's session.
         event_id: ADK's id of the event, or its number as text. If both match, the id wins.
         seq: the event's number.
+        with_body: load its body, too.
 
     Raises:
         EventMissing: the session has no such event; the hint names the nearest one.
     """
-    events = Event.objects.filter(session=session).defer("data", "private")
+    events = Event.objects.filter(session=session).defer(
+        *(("private",) if with_body else ("data", "private"))
+    )
     event = events.filter(event_id=event_id).first() if event_id else None
     if event_id:
         seq = parse_number(event_id)

@@ -98,7 +98,7 @@ class SessionBroadcast(Broadcast[SessionView]):
         """Have the state checked when a page opens, and when another session has changed what this one reads."""
         if snapshot.is_checked and snapshot.state_mark != self._checked_state:
             with contextlib.suppress(DevUIError):
-                await units_of_work.write(index_backlog.recheck_state, self.session_pk)
+                await units_of_work.write(index_backlog.recheck, self.session_pk, "")
         self._checked_state = snapshot.state_mark
 
     async def _prepare_view(self, snapshot: SessionSnapshot) -> list[Event]:

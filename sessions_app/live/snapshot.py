@@ -96,11 +96,11 @@ class EventBatch:
 
 
 def read_snapshot(session_pk: int) -> SessionSnapshot | None:
-    """Return the snapshot of a session; None if it does not exist. Four queries."""
+    """Return the snapshot of a session; None if it does not exist. Three queries."""
     rows = _SESSION.rows(session_pk)
     if not rows:
         return None
-    row = dict(zip(COLUMNS, rows[0], strict=True))
+    row = dict(zip(COLUMNS, rows[0][1:], strict=True))
     runs = read_session_runs(session_pk)
     return SessionSnapshot(
         app_name=row["app_name"],
@@ -202,9 +202,9 @@ COLUMNS = (
 )
 
 
-def _session_with_scopes(session_pk: int) -> QuerySet[AgentSession, tuple[Any, ...]]:
+def _session_with_scopes(session_pk: int) -> list[QuerySet[AgentSession, tuple[Any, ...]]]:
     owner = {"realm": OuterRef("realm"), "app_name": OuterRef("app_name")}
-    return (
+    return [
         realms.exclude_hidden(AgentSession.objects.filter(pk=session_pk))
         .annotate(
             user_version=Subquery(
@@ -223,7 +223,7 @@ def _session_with_scopes(session_pk: int) -> QuerySet[AgentSession, tuple[Any, .
             ),
         )
         .values_list(*COLUMNS)
-    )
+    ]
 
 
 def _newest_change(role: str) -> Subquery:

@@ -19,27 +19,7 @@ class Migration(migrations.Migration):
     dependencies = [('sessions_app', '0003_sorted_lists')]
 
     operations = [
-        migrations.AddField(
-            'sessionproblem',
-            'scope',
-            models.CharField(
-                max_length=10,
-                default="invocation",
-                db_default="invocation",
-                help_text="A value of `problems.DetectorScope`.",
-            ),
-        ),
-        migrations.AddField(
-            'sessionproblem',
-            'key',
-            models.TextField(
-                default="", db_default="", help_text="The state key that it is about, with its prefix."
-            ),
-        ),
-        migrations.AlterField(
-            'sessionproblem',
-            'text',
-            models.TextField(help_text="One sentence, which begins with the key if there is one."),
-        ),
+        migrations.AddField('sessionproblem', 'scope', models.CharField(max_length=10, default='invocation', db_default='invocation', help_text='A value of `problems.DetectorScope`.')),
+        migrations.AddField('sessionproblem', 'key', models.TextField(default='', db_default='', help_text='State key that it is about, with its prefix; the text begins with it.')),
         migrations.RunPython(check_again, migrations.RunPython.noop),
     ]

@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.db.models import Case, Count, IntegerField, Sum, Value, When
+from django.db.models import Case, Count, IntegerField, QuerySet, Sum, Value, When
 
 from sessions_app.problems.registry import CALL_LABEL, Detector, DetectorScope, Link, Severity, find_detector
 from sessions_app.problems.state_queries import StateSize, read_state_size
 from sessions_app.store.models import AgentSession, SessionProblem
-from sessions_app.store.traces.log_records import traces_with_log
+from sessions_app.store.traces.log_records import trace_with_log
 
 MAX_LISTED = 200
 """Problems of the invocations of a session that a page lists."""
@@ -29,13 +29,11 @@ class ShownProblem:
     """A problem with its detector.
 
     Attributes:
-        log_trace: key of the trace that has its log; 0: there is no log.
         is_known: an earlier invocation has the same problem with the same text.
         deleted: keys of linked sessions that were deleted since.
     """
 
     row: SessionProblem
-    log_trace: int = 0
     is_known: bool = False
     deleted: Collection[int] = ()
 
@@ -43,6 +41,11 @@ class ShownProblem:
     def detector(self) -> Detector:
         """The detector that reported the problem."""
         return find_detector(self.row.code)
+
+    @property
+    def log_trace(self) -> int:
+        """Key of the trace that has its log, if the query has read it; 0: there is no log."""
+        return getattr(self.row, "log_trace", None) or 0
 
     @property
     def is_note(self) -> bool:
@@ -112,13 +115,13 @@ def read_problems(
         stored = stored.filter(invocation_id=invocation_id)
     if scope:
         stored = stored.filter(scope=scope)
-    rows = list(_order_by_severity(stored.filter(scope=DetectorScope.INVOCATION))[:MAX_LISTED])
+    of_invocations = stored.filter(scope=DetectorScope.INVOCATION).annotate(log_trace=trace_with_log())
+    rows = list(_order_by_severity(of_invocations)[:MAX_LISTED])
     state_rows = _complete_links(stored.filter(scope=DetectorScope.STATE).order_by("pk"))
     counted = stored.exclude(severity=Severity.NOTE).aggregate(rows=Count("pk"), more=Sum("more", default=0))
     number = counted["rows"] + counted["more"]
     number += 0 if code or invocation_id or scope else session.problems_beyond
-    logs = traces_with_log(session, {row.invocation_id for row in rows})
-    problems = [ShownProblem(row, logs.get(row.invocation_id, 0)) for row in rows]
+    problems = [ShownProblem(row) for row in rows]
     unchecked = session.last_seq - max(0, session.problems_seq)
     listed = _count_problems([*rows, *(problem.row for problem in state_rows)])
     return SessionProblems(problems, state_rows, number - listed, unchecked, read_state_size(session))
@@ -151,39 +154,28 @@ def _count_problems(rows: Sequence[SessionProblem]) -> int:
 def problems_by_invocation(
     session: AgentSession, invocation_ids: Collection[str]
 ) -> dict[str, list[ShownProblem]]:
-    """Return the errors and warnings that were found so far in some invocations of a session."""
-    rows = SessionProblem.objects.filter(session=session, invocation_id__in=invocation_ids)
-    return _add_traces(
-        session, {invocation_id: problems for (_, invocation_id), problems in _group_by_run(rows).items()}
-    )
+    """Return the errors and warnings that were found so far in some invocations of a session. One query."""
+    return _by_invocation(SessionProblem.objects.filter(session=session, invocation_id__in=invocation_ids))
 
 
 def newest_by_invocation(session: AgentSession, limit: int) -> dict[str, list[ShownProblem]]:
-    """Return the stored errors and warnings of the newest invocations that have any."""
-    rows = SessionProblem.objects.filter(session=session).exclude(invocation_id="")
-    by_invocation = {invocation_id: problems for (_, invocation_id), problems in _group_by_run(rows).items()}
-    return _add_traces(session, dict(list(by_invocation.items())[-limit:]))
+    """Return the stored errors and warnings of the newest invocations that have any. One query."""
+    by_invocation = _by_invocation(SessionProblem.objects.filter(session=session).exclude(invocation_id=""))
+    return dict(list(by_invocation.items())[-limit:])
 
 
-def _add_traces(
-    session: AgentSession, by_invocation: dict[str, list[ShownProblem]]
-) -> dict[str, list[ShownProblem]]:
-    """Return problems with the traces that have their logs, and whether an earlier invocation has them too.
-
-    One query, if there are problems.
-    """
-    logs = traces_with_log(session, by_invocation) if by_invocation else {}
+def _by_invocation(rows: QuerySet[SessionProblem]) -> dict[str, list[ShownProblem]]:
+    """Return problems by invocation, with whether an earlier invocation has them too."""
     earlier_keys: set[tuple[str, str]] = set()
-    completed = {}
-    for invocation_id, problems in by_invocation.items():
-        log = logs.get(invocation_id, 0)
+    by_invocation = {}
+    for (_, invocation_id), problems in _group_by_run(rows.annotate(log_trace=trace_with_log())).items():
         keys = [(problem.row.code, problem.row.text) for problem in problems]
-        pairs = zip(problems, keys, strict=True)
-        completed[invocation_id] = [
-            ShownProblem(problem.row, log, key in earlier_keys) for problem, key in pairs
+        by_invocation[invocation_id] = [
+            replace(problem, is_known=key in earlier_keys)
+            for problem, key in zip(problems, keys, strict=True)
         ]
         earlier_keys.update(keys)
-    return completed
+    return by_invocation
 
 
 def read_run_problems(invocations: Collection[tuple[int, str]]) -> dict[tuple[int, str], list[ShownProblem]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from sessions_app.problems.evidence import TempKey
 from sessions_app.store import scopes
 from sessions_app.store.models import ChangeCause, Scope
 
@@ -62,15 +63,6 @@ class SameValue:
 
 
 @dataclass(frozen=True, slots=True)
-class GhostKey:
-    """A write of a `temp:` key."""
-
-    key: str
-    seq: int
-    invocation_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class Invocation:
     """A recent invocation: its first event and its authors."""
 
@@ -104,6 +96,7 @@ class StateEvidence:
         keys: the first of each scope, sorted; session, user, app.
         same_values: other recent sessions of the app with the same value of one of the session's own keys.
         other_sessions: number of the user's other recent sessions of the app.
+        temp_keys: writes of `temp:` keys in them, in order.
         invocations: the recent ones, in order.
     """
 
@@ -112,7 +105,7 @@ class StateEvidence:
     keys: list[KeyEvidence]
     same_values: list[SameValue] = field(default_factory=list)
     other_sessions: int = 0
-    ghosts: list[GhostKey] = field(default_factory=list)
+    temp_keys: list[TempKey] = field(default_factory=list)
     invocations: list[Invocation] = field(default_factory=list)
     failures: list[FailureText] = field(default_factory=list)
     instruction_keys: list[InstructionKey] = field(default_factory=list)

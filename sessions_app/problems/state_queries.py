@@ -23,9 +23,9 @@ from django.db.models import (
 from django.db.models.functions import Coalesce, Substr
 
 from sessions_app.agents import cards
+from sessions_app.problems.evidence import TempKey
 from sessions_app.problems.state_evidence import (
     FailureText,
-    GhostKey,
     InstructionKey,
     Invocation,
     KeyEvidence,
@@ -62,7 +62,7 @@ TEXT_READ = 8_192
 VALUE_READ = 200
 SESSIONS_READ = 20
 EVENTS_READ = 300
-GHOSTS_READ = 1_000
+TEMP_WRITES_READ = 1_000
 FAILURES_READ = 20
 
 
@@ -77,7 +77,7 @@ def read_state_evidence(session: AgentSession) -> StateEvidence:
         keys=keys,
         same_values=_same_values(session, others, keys),
         other_sessions=sum(other.user_id == session.user_id for other in others.values()),
-        ghosts=_ghosts(session, invocations),
+        temp_keys=_temp_keys(session, invocations),
         invocations=invocations,
         failures=_failures(session),
         instruction_keys=list(_keys_in_instructions(cards.read_description(session.app_name))),
@@ -123,7 +123,7 @@ class _Octets(Func):
 
 def _keys(session: AgentSession, owners: history.Owners) -> list[KeyEvidence]:
     at = PointPair(session, owners, owners)
-    last = {scope: first_keys(at, scope, MOST_KEYS) for scope in Scope}
+    last = first_keys(at, dict.fromkeys(Scope, ""), MOST_KEYS)
     pks = [key.later for scope in Scope for key in last[scope] if key.later is not None]
     rows = (
         StateChange.objects.filter(pk__in=pks)
@@ -194,11 +194,12 @@ def _invocations(session: AgentSession) -> list[Invocation]:
     return [Invocation(each, seq, frozenset(authors[each])) for each, seq in first.items() if each]
 
 
-def _ghosts(session: AgentSession, invocations: Sequence[Invocation]) -> list[GhostKey]:
+def _temp_keys(session: AgentSession, invocations: Sequence[Invocation]) -> list[TempKey]:
     writes = TempWrite.objects.filter(
         session=session, invocation_id__in=[each.id for each in invocations]
     ).order_by("seq", "id")
-    return [GhostKey(*row) for row in writes.values_list("key", "seq", "invocation_id")[:GHOSTS_READ]]
+    rows = writes.values_list("key", "seq", "invocation_id")[:TEMP_WRITES_READ]
+    return [TempKey(scopes.TEMP_PREFIX + key, seq, invocation_id) for key, seq, invocation_id in rows]
 
 
 def _failures(session: AgentSession) -> list[FailureText]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import CharField, Count, Max
-from django.db.models.functions import Substr
+from django.db.models import CharField, Count, F, Window
+from django.db.models.functions import RowNumber, Substr
 
 from sessions_app.state.board_entries import BoardEntry
 from sessions_app.state.key_changes import TEMP, read_writer, scope_prefix, truncate
@@ -60,21 +60,21 @@ def read_ghosts(session: AgentSession, invocation_id: str, moment: int, like: st
     if not invocation_id:
         return Ghosts([], 0)
     writes = TempWrite.objects.filter(session=session, invocation_id=invocation_id, seq__lte=moment)
-    keys = writes.order_by().values("key").annotate(newest=Max("pk"), writes=Count("pk")).order_by("key")
-    counted = [row for row in keys if like.lower() in f"{scope_prefix(TEMP)}{row['key']}".lower()]
-    page = counted[:MAX_GHOSTS]
     rows = (
-        TempWrite.objects.filter(pk__in=[row["newest"] for row in page])
+        writes.annotate(
+            place=Window(RowNumber(), partition_by=F("key"), order_by=F("pk").desc()),
+            writes=Window(Count("pk"), partition_by=F("key")),
+        )
+        .filter(place=1)
+        .order_by("key")
+        .values("pk", "key", "note", "seq", "writes", "writer", "writer_name", "call_id", "author")
         .annotate(shown=Substr("value", 1, GHOST_LIMIT + 1, output_field=CharField()))
-        .values("pk", "key", "note", "seq", "shown", "writer", "writer_name", "call_id", "author")
     )
-    rows_by_pk = {row["pk"]: row for row in rows}
-    return Ghosts(
-        [_ghost_entry(rows_by_pk[row["newest"]], row["writes"], moment) for row in page], len(counted)
-    )
+    shown = [row for row in rows if like.lower() in f"{scope_prefix(TEMP)}{row['key']}".lower()]
+    return Ghosts([_ghost_entry(row, moment) for row in shown[:MAX_GHOSTS]], len(shown))
 
 
-def _ghost_entry(row: Mapping[str, Any], writes: int, moment: int) -> BoardEntry:
+def _ghost_entry(row: Mapping[str, Any], moment: int) -> BoardEntry:
     changed = row["seq"] == moment
     return BoardEntry(
         change_pk=0,
@@ -86,7 +86,7 @@ def _ghost_entry(row: Mapping[str, Any], writes: int, moment: int) -> BoardEntry
         writer=read_writer(row),
         author=row["author"],
         seq=row["seq"],
-        writes=writes,
+        writes=row["writes"],
         version=f"{row['pk']}.{changed:d}",
     )
 

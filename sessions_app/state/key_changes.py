@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import CharField, F, Q, Subquery, Window
+from django.db.models import BooleanField, Case, CharField, F, Q, Subquery, Value, When, Window
 from django.db.models.functions import RowNumber, Substr
 
 from sessions_app.store import scopes, short_texts
+from sessions_app.store.database.combined_query import read_together
 from sessions_app.store.events.attribution import Writer
 from sessions_app.store.models import (
     AgentSession,
@@ -77,7 +78,7 @@ class KeyChange:
 def read_key_changes(
     session: AgentSession, events: list[Event], *, length: int = BRIEF_LENGTH, max_each: int = 0
 ) -> dict[int, list[KeyChange]]:
-    """Return the changes of events by `seq`: stored keys first, then `temp:` ghost keys. Two queries.
+    """Return the changes of events by `seq`: stored keys first, then `temp:` ghost keys. One query.
 
     Values are truncated to `length` characters, and up to `max_each` keys are read per event; 0 means no limit. The
     `user:` and `app:` keys of events copied by a fork are read from the original session: one more query per ancestor.
@@ -86,12 +87,13 @@ def read_key_changes(
     if not events:
         return changes
     seqs = {event.seq for event in events}
-    for row in _ledger_rows(session, min(seqs), max(seqs), length, max_each):
+    ledger, ghosts = read_together(
+        _ledger_rows(session, min(seqs), max(seqs), length, max_each), _ghost_rows(session, events, length)
+    )
+    for columns in [*sorted(ledger), *sorted(ghosts)]:
+        row = dict(zip(_COLUMNS, columns, strict=True))
         if row["seq"] in seqs:
             changes[row["seq"]].append(_ledger_change(row, length))
-    for row in _ghost_rows(session, events, length):
-        if row["seq"] in seqs:
-            changes[row["seq"]].append(_ghost_change(row, length))
     return changes
 
 
@@ -105,9 +107,9 @@ def _ledger_rows(session: AgentSession, first: int, last: int, length: int, max_
             pk__in=rows.annotate(place=row_number).filter(place__lte=max_each).values("pk")
         )
     return (
-        rows.annotate(shown=value, old=Subquery(earlier.annotate(shown=value).values("shown")[:1]))
-        .order_by("seq", "id")
-        .values("id", "seq", "scope", "key", "shown", "old", "note", "cause", "removed", "inferred", *_WRITER)
+        rows.order_by()
+        .annotate(shown=value, old=Subquery(earlier.annotate(shown=value).values("shown")[:1]))
+        .values_list(*_COLUMNS)
     )
 
 
@@ -128,13 +130,21 @@ def _ghost_rows(session: AgentSession, events: list[Event], length: int) -> Any:
             seq__gte=events[0].seq,
             seq__lte=events[-1].seq,
         )
-        .annotate(shown=_value_start(length))
-        .order_by("seq", "id")
-        .values("seq", "key", "shown", "note", *_WRITER)
+        .order_by()
+        .annotate(
+            scope=Value(TEMP),
+            shown=_value_start(length),
+            old=Value(None, output_field=CharField()),
+            cause=Value(str(ChangeCause.APPEND)),
+            removed=Value(False),
+            inferred=Case(When(writer="", then=True), default=False, output_field=BooleanField()),
+        )
+        .values_list(*_COLUMNS)
     )
 
 
 _WRITER = ("writer", "writer_name", "call_id", "author")
+_COLUMNS = ("seq", "id", "scope", "key", "shown", "old", "note", "cause", "removed", "inferred", *_WRITER)
 
 
 def _value_start(length: int) -> Any:
@@ -151,20 +161,7 @@ def _ledger_change(row: Mapping[str, Any], length: int) -> KeyChange:
         note=row["note"],
         cause=row["cause"],
         writer=read_writer(row),
-        pk=row["id"],
-        author=row["author"],
-    )
-
-
-def _ghost_change(row: Mapping[str, Any], length: int) -> KeyChange:
-    return KeyChange(
-        scope=TEMP,
-        key=row["key"],
-        old=None,
-        new=truncate(row["shown"], length),
-        note=row["note"],
-        cause=ChangeCause.APPEND,
-        writer=read_writer(row),
+        pk=0 if row["scope"] == TEMP else row["id"],
         author=row["author"],
     )
 

@@ -7,13 +7,16 @@ Boards of two points in time differ in few keys. A client that shows one board r
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from django.db.models import Value
 
 from sessions_app.state.board_entries import BoardEntry, is_written_by, read_entries, unchanged_entry
 from sessions_app.state.ephemeral_keys import UntrackedEntry, read_ghosts, read_untracked
 from sessions_app.state.key_changes import TEMP, scope_prefix
 from sessions_app.store import scopes
+from sessions_app.store.database.combined_query import read_together
 from sessions_app.store.models import AgentSession, Event, Run, Scope, StateChange, UntrackedKey
 from sessions_app.store.state import counts
 from sessions_app.store.state import history as history
@@ -120,6 +123,7 @@ def read_board(
     like: str = "",
     begin: str = "",
     client_board: ClientBoard | None = None,
+    running: Run | None = None,
 ) -> Board:
     """Return the board at an event, or now. Keys written by the (last) event are marked as changed.
 
@@ -134,10 +138,9 @@ def read_board(
         begin: id of the first entry of its scope to show.
         client_board: the board that the client shows; unchanged entries come without content, unless the state was
             written since.
+        running: the running run of the session; None: there is none.
     """
-    now = history.owners_at(session)
-    running = running_run(session)
-    mark = _state_mark(session, now, running)
+    now, newest_untracked, mark = _read_now(session, running)
     client_event = client_board.event if client_board and client_board.mark == mark else None
     pinned = frozenset(filter(None, map(_parse_watched, watched)))
     query = _BoardQuery(session, now, limit, pinned, like, parse_entry_id(begin))
@@ -149,7 +152,7 @@ def read_board(
         [*columns, ScopeColumn(TEMP, temp.entries, temp.count, temp.count - len(temp.entries))],
         mark,
         changed,
-        read_untracked(session, event),
+        read_untracked(session, event) if newest_untracked else [],
         like,
         begin,
     )
@@ -179,7 +182,7 @@ def state_mark(
 
 def current_state_mark(session: AgentSession) -> str:
     """Return the mark of a session's current state."""
-    return _state_mark(session, history.owners_at(session), running_run(session))
+    return _read_now(session, running_run(session))[-1]
 
 
 def running_run(session: AgentSession) -> Run | None:
@@ -188,15 +191,17 @@ def running_run(session: AgentSession) -> Run | None:
     return running.only("pk", "invocation_id").order_by("created_at", "pk").first()
 
 
-def _state_mark(session: AgentSession, now: Owners, running: Run | None) -> str:
-    noticed = UntrackedKey.objects.filter(session=session).order_by("-pk").values_list("pk", flat=True)
-    return state_mark(
-        session.last_seq,
-        now.positions.get(Scope.USER),
-        now.positions.get(Scope.APP),
-        noticed.first(),
-        running,
-    )
+def _read_now(session: AgentSession, running: Run | None) -> tuple[Owners, int, str]:
+    """Return the current owners of a session's scopes, its newest untracked key (0: none), and its state's mark.
+
+    One query.
+    """
+    untracked = UntrackedKey.objects.filter(session=session).order_by("-pk").values_list("pk", Value(0))[:1]
+    users, apps, newest = read_together(*history.shared_owner_rows(session), untracked)
+    now = history.owners_of_rows(session, users, apps)
+    user_version, app_version = now.positions.get(Scope.USER), now.positions.get(Scope.APP)
+    newest_pk = newest[0][0] if newest else 0
+    return now, newest_pk, state_mark(session.last_seq, user_version, app_version, newest_pk, running)
 
 
 def _parse_watched(name: str) -> KeyRef | None:
@@ -246,21 +251,24 @@ class _BoardQuery:
         """Return the pair of points in time: an event and now."""
         return PointPair(self.session, self.now.at(event) if event else self.now, self.now)
 
-    def list_keys(self, points: PointPair, scope: Scope, moment: int) -> _ListedKeys:
+    def list_keys(self, points: PointPair, moment: int) -> dict[Scope, _ListedKeys]:
         """Return the keys to show: the first ones, those written by the event, and the watched ones."""
+        begins = {scope: self.first_shown_key(scope) for scope in SCOPES}
+        first = first_keys(points, begins, self.limit and self.limit + 1, self.like)
+        return {scope: self._list_scope(points, scope, moment, first[scope]) for scope in SCOPES}
+
+    def _list_scope(self, at: PointPair, scope: Scope, moment: int, first: Sequence[KeyAt]) -> _ListedKeys:
+        """Return the keys of a scope to show, the first ones of which have been read."""
         limit, begin = self.limit and self.limit + 1, self.first_shown_key(scope)
-        first = first_keys(points, scope, limit, self.like, begin)
         goes_on = bool(limit) and len(first) == limit
         are_all = not (goes_on or begin)
         keys = {key.key_id: key for key in first[: self.limit or None]}
         if not are_all:
-            for key in self._written_keys(points, scope, moment, keys):
+            for key in self._written_keys(at, scope, moment, keys):
                 keys[key.key_id] = key
         watched = {key_id for of, key_id in self.watched if of == scope} - keys.keys()
-        watched_keys = keys_by_id(points, scope, watched) if watched else []
-        answers = (
-            {key.key_id for key in keys_by_id(points, scope, watched, self.like)} if self.like else watched
-        )
+        watched_keys = keys_by_id(at, scope, watched) if watched else []
+        answers = {key.key_id for key in keys_by_id(at, scope, watched, self.like)} if self.like else watched
         keys |= {key.key_id: key for key in watched_keys}
         return _ListedKeys(
             sorted(keys.values(), key=lambda key: key.key_id),
@@ -292,7 +300,7 @@ def _stored_columns(
 ) -> tuple[list[ScopeColumn], int]:
     """Return the columns of the stored scopes, and the number of keys changed since."""
     points = query.at(event)
-    listed = {scope: query.list_keys(points, scope, moment) for scope in SCOPES}
+    listed = query.list_keys(points, moment)
     counts = {scope: query.counts(points, scope, listed[scope]) for scope in SCOPES}
     aside = frozenset[KeyAt]().union(*(keys.aside for keys in listed.values()))
     entries = read_entries(query.session, _fresh_keys(query, listed, moment, client_event), moment, aside)
@@ -315,8 +323,8 @@ def _fresh_keys(
     points = query.at(client_event)
     had = {
         (scope, key.key_id): key.then
-        for scope in SCOPES
-        for key in query.list_keys(points, scope, client_event.seq).keys
+        for scope, keys_of_scope in query.list_keys(points, client_event.seq).items()
+        for key in keys_of_scope.keys
     }
     return [
         key

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Count, Max, Min, QuerySet, Sum
+from django.db import connection
+from django.db.models import Count, Max, Min, QuerySet, Sum, Value
 
 from sessions_app.prices.costs import Cost
+from sessions_app.store.database.combined_query import read_together
 from sessions_app.store.database.json_sql import COUNTS_AS_ERROR
 from sessions_app.store.events.conditions import MAY_NAME_TOOLS
 from sessions_app.store.models import AgentSession, Event, Run
@@ -217,18 +219,28 @@ def _invocation_totals(
     )
 
 
-def error_seqs(session: AgentSession) -> list[int]:
-    """Return the seqs of the newest errors."""
-    errors = Event.objects.filter(COUNTS_AS_ERROR, session=session)
-    return list(errors.order_by("-seq").values_list("seq", flat=True)[:MAX_ERRORS])
+def error_rows(session: AgentSession) -> QuerySet[Event, tuple[int, str]]:
+    """Return the read of the seqs of the newest errors, in the first column."""
+    errors = Event.objects.filter(COUNTS_AS_ERROR, session=session).order_by("-seq")
+    return errors.values_list("seq", Value(""))[:MAX_ERRORS]
 
 
-def tool_events_near(session: AgentSession, *, before: int = 0, after: int = 0) -> list[Event]:
-    """Return the events with calls or results just before or just after a seq, in order."""
+def tool_events_near(session: AgentSession, *, before: int = 0, after: int = 0) -> QuerySet[Event]:
+    """Return the read of the events with calls or results just before or just after a seq."""
     rows = event_rows(session).filter(MAY_NAME_TOOLS)
     if before:
-        return list(rows.filter(seq__lt=before).order_by("-seq")[:PARTNERS_SCANNED])[::-1]
-    return list(rows.filter(seq__gt=after).order_by("seq")[:PARTNERS_SCANNED])
+        return rows.filter(seq__lt=before).order_by("-seq")[:PARTNERS_SCANNED]
+    return rows.filter(seq__gt=after).order_by("seq")[:PARTNERS_SCANNED]
+
+
+def read_events(*reads: QuerySet[Event]) -> list[Event]:
+    """Return the events of all reads in order, each once, without their bodies. One query."""
+    columns = [
+        field.attname for field in Event._meta.concrete_fields if field.name not in ("data", "private")
+    ]
+    parts = read_together(*(rows.values_list(*columns) for rows in reads))
+    events = (Event.from_db(connection.alias, columns, row) for rows in parts for row in rows)
+    return sorted({event.seq: event for event in events}.values(), key=lambda event: event.seq)
 
 
 def _make_window(session: AgentSession, events: list[Event]) -> EventWindow:

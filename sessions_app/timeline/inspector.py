@@ -11,7 +11,7 @@ from sessions_app.presentation import value_diff
 from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.state.key_changes import KeyChange, read_key_changes
 from sessions_app.store import events
-from sessions_app.store.events.call_pairing import pair_events
+from sessions_app.store.events.call_pairing import PairedCalls, pair_events
 from sessions_app.store.models import AgentSession, Event
 from sessions_app.timeline import content_parts, event_actions, event_details
 from sessions_app.timeline import event_window as windows
@@ -22,7 +22,7 @@ from sessions_app.timeline.event_fields import object_field
 from sessions_app.timeline.event_window import InvocationTotals
 from sessions_app.timeline.groups import InvocationGroup
 from sessions_app.timeline.items import TimelineItem
-from sessions_app.timeline.timeline_reader import read_timeline
+from sessions_app.timeline.timeline_reader import Timeline, read_timeline
 
 VALUE_LIMIT = 20_000
 """Characters of an old or new value in the delta; the key's history has the full value."""
@@ -136,29 +136,37 @@ class Inspection:
 
 
 def inspect_event(
-    session: AgentSession, event: Event, *, more: bool = False, shown_group: InvocationGroup | None = None
+    session: AgentSession, event: Event, *, more: bool = False, shown: Timeline | None = None
 ) -> Inspection:
     """Return an event in full, with a limited number of changes (`more`: a higher limit).
 
-    Queries: those of a timeline of one event, unless `shown_group` is given; where needed one for the event's body,
-    one for partners and one for the target of a rewind.
+    Queries: those of a timeline of one event, unless `shown` is given; where needed one for the event's body, one for
+    partners, one for changes and one for the target of a rewind.
 
     Args:
-        shown_group: the group of the timeline that shows the event.
+        session: the session.
+        event: the event.
+        more: a higher limit of changes.
+        shown: a timeline of the session, which may show the event.
     """
     body = json.loads(event.data)
-    group = shown_group or _read_group(session, event)
+    group = _find_group(shown, event) if shown else None
+    pairs = shown.pairs if shown and group else _pair_near(session, event)
+    group = group or _read_group(session, event)
     item = next(item for item in group.items if item.event.seq == event.seq)
     action_fields = body.get("actions") or {}
     max_changes = MAX_CHANGES if more else CHANGES_SHOWN
-    changes = read_key_changes(session, [event], length=VALUE_LIMIT, max_each=max_changes + 1).get(
-        event.seq, []
+    found = (
+        read_key_changes(session, [event], length=VALUE_LIMIT, max_each=max_changes + 1)
+        if item.changes
+        else {}
     )
+    changes = found.get(event.seq, [])
     return Inspection(
         item=item,
         body=body,
         parts=[*content_parts.read_parts(body.get("content")), *_partial_answer_parts(body)],
-        partners=_find_partners(session, item),
+        partners=_find_partners(event, pairs),
         changes=[ShownChange(change, _change_lines(change)) for change in changes[:max_changes]],
         offers_more=not more and len(changes) > max_changes,
         details=event_details.read_details(body),
@@ -166,6 +174,21 @@ def inspect_event(
         compaction=event_actions.read_compaction(action_fields),
         rewinds_to=_first_seq(session, event, event_actions.rewound_invocation(action_fields)),
     )
+
+
+def _find_group(timeline: Timeline, event: Event) -> InvocationGroup | None:
+    """Return the group of a timeline that shows an event."""
+    groups = (group for group in timeline.groups for item in group.items if item.event.seq == event.seq)
+    return next(groups, None)
+
+
+def _pair_near(session: AgentSession, event: Event) -> PairedCalls:
+    """Pair the calls and results of an event with those near it. At most one query."""
+    if event.decoded_summary["calls"]:
+        return pair_events([event, *windows.tool_events_near(session, after=event.seq)])
+    if event.decoded_summary["results"]:
+        return pair_events([*reversed(windows.tool_events_near(session, before=event.seq)), event])
+    return PairedCalls()
 
 
 def _read_group(session: AgentSession, event: Event) -> InvocationGroup:
@@ -187,17 +210,14 @@ def _change_lines(change: KeyChange) -> list[DiffLine]:
     return value_diff.diff_beginnings(change.old, change.new)
 
 
-def _find_partners(session: AgentSession, item: TimelineItem) -> list[Partner | None]:
-    event, timestamp = item.event, item.event.timestamp
-    if item.summary["calls"]:
-        pairs = pair_events([event, *windows.tool_events_near(session, after=event.seq)])
-        partners = [answers[0] if answers else None for answers in pairs.answering_events(event)]
-    elif item.summary["results"]:
-        pairs = pair_events([*windows.tool_events_near(session, before=event.seq), event])
-        partners = [call.event if call else None for call in pairs.calls[event.seq]]
-    else:
-        return []
-    return [Partner(other.seq, abs(other.timestamp - timestamp)) if other else None for other in partners]
+def _find_partners(event: Event, pairs: PairedCalls) -> list[Partner | None]:
+    """Return the answer to each call of an event, or the call of each of its results."""
+    others: list[Event | None] = []
+    if event.decoded_summary["calls"]:
+        others = [answers[0] if answers else None for answers in pairs.answering_events(event)]
+    elif event.decoded_summary["results"]:
+        others = [call.event if call else None for call in pairs.calls[event.seq]]
+    return [Partner(other.seq, abs(other.timestamp - event.timestamp)) if other else None for other in others]
 
 
 def _first_seq(session: AgentSession, event: Event, invocation_id: str) -> int:

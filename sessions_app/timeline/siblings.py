@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
 from zlib import crc32
 
-from django.db.models import QuerySet
+from django.db.models import QuerySet, TextField, Value
+from django.db.models.functions import Cast
 
 from sessions_app.sessions import listing
 from sessions_app.store.database.compiled_query import CompiledQuery
@@ -20,23 +23,23 @@ def read_siblings(session: AgentSession, text: str = "") -> list[AgentSession]:
 
 
 def list_mark(realm: str, app_name: str) -> str:
-    """Return a text that changes when a sibling is created, changed or renamed, or runs. Two queries."""
-    rows = _NEWEST.rows(realm, app_name)
-    titles = crc32("\n".join(title for _, _, title in rows).encode())
-    newest = (*rows[0][:2], titles) if rows else ()
-    running = _ACTIVE_RUNS.rows(realm, app_name)
-    return " ".join(map(str, [*newest, *(part for run in running for part in run)]))
+    """Return a text that changes when a sibling is created, changed or renamed, or runs. One query."""
+    rows = _MARK.rows(realm, app_name)
+    siblings = sorted((at, int(pk), revision, title) for part, at, pk, revision, title in rows if part == 0)
+    titles = crc32("\n".join(title for *_, title in siblings).encode())
+    newest = (*siblings[-1][1:3], titles) if siblings else ()
+    running = sorted((at, pk, status) for part, at, pk, status, _ in rows if part == 1)
+    return " ".join(map(str, [*newest, *(part for _, *run in running for part in run)]))
 
 
-def _newest_sessions(realm: str, app_name: str) -> QuerySet[AgentSession, tuple[int, int, str]]:
-    sessions = AgentSession.objects.filter(realm=realm, app_name=app_name)
-    return sessions.order_by("-updated_at", "-pk").values_list("pk", "revision", "title")[:MAX_SIBLINGS]
-
-
-def _active_runs(realm: str, app_name: str) -> QuerySet[Run, tuple[str, str]]:
+def _siblings_and_active_runs(realm: str, app_name: str) -> list[QuerySet[Any, tuple[Any, ...]]]:
+    text = partial(Cast, output_field=TextField())
+    sessions = AgentSession.objects.filter(realm=realm, app_name=app_name).order_by("-updated_at", "-pk")
     active = Run.objects.filter(status__in=Run.ACTIVE, session__app_name=app_name, session__realm=realm)
-    return active.order_by("created_at").values_list("pk", "status")[:MAX_SIBLINGS]
+    return [
+        sessions.values_list("updated_at", text("pk"), text("revision"), "title")[:MAX_SIBLINGS],
+        active.order_by("created_at").values_list("created_at", "pk", "status", Value(""))[:MAX_SIBLINGS],
+    ]
 
 
-_NEWEST = CompiledQuery(_newest_sessions, "a realm", "an app")
-_ACTIVE_RUNS = CompiledQuery(_active_runs, "a realm", "an app")
+_MARK = CompiledQuery(_siblings_and_active_runs, "a realm", "an app")

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from sessions_app.console.questions import open_questions
 from sessions_app.problems.problem_queries import problems_by_invocation
 from sessions_app.state.key_changes import read_key_changes
+from sessions_app.store.database.combined_query import read_together
 from sessions_app.store.events.call_pairing import PairedCalls, pair_events
 from sessions_app.store.events.superseded_events import (
     CompactedSpan,
+    SupersededRanges,
     find_compacted_range,
-    find_superseded_ranges,
+    superseded_ranges,
+    superseding_rows,
 )
 from sessions_app.store.models import AgentSession, Event, Run
 from sessions_app.store.sessions.lineage import forks_at
@@ -31,18 +34,28 @@ from sessions_app.timeline.run_marks import (
     needs_mark,
     read_window_runs,
 )
-from sessions_app.timeline.turn_titles import name_turns
+from sessions_app.timeline.turn_titles import message_rows, name_turns
 
 BROKEN = (Run.Status.FAILED, Run.Status.CRASHED)
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A window and its groups. `ahead` are runs without events that ended before any event."""
+    """A window of events as a timeline shows it.
+
+    Attributes:
+        window: the window.
+        groups: its groups.
+        ahead: runs without events that ended before any event.
+        pairs: the calls and results of its events.
+        error_seqs: seqs of the newest errors of the session, newest first, if they were asked for.
+    """
 
     window: EventWindow
     groups: list[InvocationGroup]
     ahead: list[RunMark] = field(default_factory=list)
+    pairs: PairedCalls = field(default_factory=PairedCalls)
+    error_seqs: list[int] = field(default_factory=list)
 
 
 def read_timeline(
@@ -51,38 +64,57 @@ def read_timeline(
     *,
     folds: bool = False,
     titles: bool = True,
+    errors: bool = False,
 ) -> Timeline:
-    """Return the timeline of a window. `folds`: fold less interesting rows; `titles`: name the turns.
+    """Return the timeline of a window.
 
-    Queries: runs; changes, ghost keys, marks (and one per rewind), totals, forks, log records, titles, problems; where
-    needed nested runs, answers and bodies of waiting calls, events before the window, calls before and answers after
-    it, two for a compaction.
+    Queries: runs; marks, titles and errors (and one per rewind); changes, totals, forks, log records, problems; where
+    needed nested runs, answers and bodies of waiting calls, events around the window, two for a compaction.
+
+    Args:
+        session: the session.
+        window: the window.
+        folds: fold less interesting rows.
+        titles: name the turns.
+        errors: return the errors of the whole session, too.
     """
     events = window.events
     runs = read_window_runs(session, events)
+    nothing = Event.objects.none().values_list("seq", "data")
+    superseding, messages, error_rows = read_together(
+        superseding_rows(session, events[0].seq) if events else nothing,
+        message_rows(session, events[-1].seq) if events and titles else nothing,
+        windows.error_rows(session) if errors else nothing,
+    )
+    error_seqs = sorted((seq for seq, _ in error_rows), reverse=True)
     if not events:
-        return Timeline(window, [], _place_runs([], runs))
+        return Timeline(window, [], _place_runs([], runs), error_seqs=error_seqs)
     totals = windows.sum_invocations(session, events, runs)
-    notes = _read_notes(session, window, runs, totals)
-    earlier = _earlier_events(session, events, totals.values())
+    earlier, pairs = _read_around(session, window, totals.values())
+    notes = _read_notes(session, window, runs, totals, superseded_ranges(session, superseding), pairs)
     groups = group_items(build_items(events, notes, earlier.get(events[0].seq - 1)), totals)
     if titles:
-        name_turns(session, groups, {**earlier, **{event.seq: event for event in events}})
+        first_events = {**earlier, **{event.seq: event for event in events}}
+        name_turns(groups, first_events, sorted(seq for seq, _ in messages))
     if folds:
         for group in groups:
             group.rows = fold_rows(group.rows)
     problems = problems_by_invocation(session, totals.keys())
     for group in reversed(groups):
         group.problems = problems.pop(group.invocation_id, ())
-    return Timeline(window, groups, _place_runs(groups, runs))
+    return Timeline(window, groups, _place_runs(groups, runs), pairs, error_seqs)
 
 
 def _read_notes(
-    session: AgentSession, window: EventWindow, runs: list[Run], totals: dict[str, InvocationTotals]
+    session: AgentSession,
+    window: EventWindow,
+    runs: list[Run],
+    totals: dict[str, InvocationTotals],
+    marks: SupersededRanges,
+    pairs: PairedCalls,
 ) -> WindowNotes:
     """Return what else is shown at the events of a window."""
     events = window.events
-    marks = find_superseded_ranges(session, events[0].seq)
     return WindowNotes(
         changes=read_key_changes(session, events, max_each=MAX_CHANGES + 1),
         marks=marks,
@@ -91,7 +123,7 @@ def _read_notes(
         broken_runs=[run for run in runs if run.status in BROKEN and run.invocation_id],
         forks=forks_at(session, events),
         taken_over=session.forked_seq or 0,
-        pairs=_pair_calls(session, window),
+        pairs=pairs,
         covers=_compacted_seqs(session, events),
         nested_runs=read_nested_runs(session, events),
         log_counts=count_by_event(session, events),
@@ -134,30 +166,30 @@ def _mark_without_events(run: Run) -> RunMark:
     return RunMark.alone(run, run.request_message)  # type: ignore[attr-defined]  # annotated by `read_window_runs`
 
 
-def _earlier_events(
-    session: AgentSession, events: Sequence[Event], totals: Iterable[InvocationTotals]
-) -> dict[int, Event]:
-    """Return by seq the event before a window and the first ones of its invocations that began before it."""
-    seqs = {events[0].seq - 1, *(total.first_seq for total in totals)} - {0, *(event.seq for event in events)}
-    return {event.seq: event for event in windows.event_rows(session).filter(seq__in=seqs)} if seqs else {}
+def _read_around(
+    session: AgentSession, window: EventWindow, totals: Iterable[InvocationTotals]
+) -> tuple[dict[int, Event], PairedCalls]:
+    """Return events before a window, by seq, and the calls and results of the window, paired also with those around it.
 
-
-def _pair_calls(session: AgentSession, window: EventWindow) -> PairedCalls:
-    """Pair the calls and results of a window, also with those around it. No query if all are paired inside it.
-
-    A single event is paired with none: it is shown alone, or was just added to a page with its call.
+    The events are the one before the window and the first ones of its invocations that began before it. No query if
+    there are none, and all calls and results are paired inside the window. A single event is paired with none: it is
+    shown alone, or was just added to a page with its call.
     """
-    events = window.events
+    events, first_seq = window.events, window.events[0].seq
+    seqs = {first_seq - 1, *(total.first_seq for total in totals)} - {0, *(event.seq for event in events)}
     pairs = pair_events(events)
-    if len(events) == 1:
-        return pairs
-    earlier: Iterable[Event] = ()
-    later: Iterable[Event] = ()
-    if events[0].seq > 1 and any(None in calls for calls in pairs.calls.values()):
-        earlier = windows.tool_events_near(session, before=events[0].seq)
-    if window.has_newer and not all(pairs.answers.values()):
-        later = windows.tool_events_near(session, after=window.last_shown)
-    return pair_events([*earlier, *events, *later]) if earlier or later else pairs
+    reads = [windows.event_rows(session).filter(seq__in=seqs)] if seqs else []
+    lacks_calls = len(events) > 1 and first_seq > 1 and any(None in calls for calls in pairs.calls.values())
+    if lacks_calls:
+        reads.append(windows.tool_events_near(session, before=first_seq))
+    lacks_answers = len(events) > 1 and window.has_newer and not all(pairs.answers.values())
+    if lacks_answers:
+        reads.append(windows.tool_events_near(session, after=window.last_shown))
+    around = windows.read_events(*reads)
+    if lacks_calls or lacks_answers:
+        earlier = [event for event in around if event.seq < first_seq] if lacks_calls else []
+        pairs = pair_events([*earlier, *events, *(event for event in around if event.seq > first_seq)])
+    return {event.seq: event for event in around if event.seq in seqs}, pairs
 
 
 def _compacted_seqs(session: AgentSession, events: Sequence[Event]) -> dict[int, tuple[int, int]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
+from django.db.models import QuerySet, Value
+
 from sessions_app.store.events.conditions import IS_USER_MESSAGE, is_user_message
 from sessions_app.store.models import AgentSession, Event
 from sessions_app.store.short_texts import truncate
@@ -18,17 +20,29 @@ MAX_NUMBERED = 10_000
 """User messages that are numbered; turns after them have a title without a number."""
 
 
-def name_turns(session: AgentSession, groups: Sequence[InvocationGroup], events: Mapping[int, Event]) -> None:
-    """Set the titles of groups. `events` has their first events, by seq. One query."""
-    first_seqs = [_first_seq(group) for group in groups]
-    messages = Event.objects.filter(IS_USER_MESSAGE, session=session, seq__lte=max(first_seqs))
-    seqs = list(messages.order_by("seq").values_list("seq", flat=True)[: MAX_NUMBERED + 1])
-    for group, seq in zip(groups, first_seqs, strict=True):
+def message_rows(session: AgentSession, last_seq: int) -> QuerySet[Event, tuple[int, str]]:
+    """Return the read of the seqs of the user's messages up to an event, in the first column."""
+    messages = Event.objects.filter(IS_USER_MESSAGE, session=session, seq__lte=last_seq).order_by("seq")
+    return messages.values_list("seq", Value(""))[: MAX_NUMBERED + 1]
+
+
+def name_turns(
+    groups: Sequence[InvocationGroup], events: Mapping[int, Event], message_seqs: Sequence[int]
+) -> None:
+    """Set the titles of groups.
+
+    Args:
+        groups: the groups.
+        events: their first events, by seq.
+        message_seqs: the seqs of the user's messages up to the last event, sorted.
+    """
+    for group in groups:
+        seq = _first_seq(group)
         event = events.get(seq)
         if event is None or not is_user_message(event):
             group.title = _other_title(group)
             continue
-        number = bisect_right(seqs, seq)
+        number = bisect_right(message_seqs, seq)
         words = _first_words(event)
         group.title = f"Turn {number} · {words}" if number <= MAX_NUMBERED else words
 

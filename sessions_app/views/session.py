@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,7 +19,7 @@ from sessions_app.presentation import json_tree
 from sessions_app.runs.availability import find_problem
 from sessions_app.sessions import deletion, listing
 from sessions_app.sessions.storage_location import find_mirror
-from sessions_app.state.state_board import ClientBoard, read_board
+from sessions_app.state.state_board import ClientBoard, read_board, running_run
 from sessions_app.state.state_difference import state_differences
 from sessions_app.store import expiry, realms
 from sessions_app.store.errors import EventMissing, SessionMissing
@@ -27,13 +27,12 @@ from sessions_app.store.models import AgentSession, Event
 from sessions_app.store.sessions import lineage
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.event_window import EventWindow
-from sessions_app.timeline.groups import InvocationGroup
 from sessions_app.timeline.inspector import inspect_event
 from sessions_app.timeline.nested_runs import nested_usage
-from sessions_app.timeline.run_marks import read_session_runs
+from sessions_app.timeline.run_marks import SessionRuns, read_session_runs
 from sessions_app.timeline.session_search.suggestions import chips
 from sessions_app.timeline.siblings import list_mark, read_siblings
-from sessions_app.timeline.timeline_reader import read_timeline
+from sessions_app.timeline.timeline_reader import Timeline, read_timeline
 from sessions_app.views import session_search
 
 PAGE = "devui/sessions/session.html"
@@ -55,14 +54,20 @@ RAW_DEPTH = 6
 Context = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PageRequest:
-    """A request for the session page or a part of it. `_timeline_context`, which comes first, fills `shown_groups`."""
+    """A request for the session page or a part of it. `_frame_context` and `_timeline_context` come first.
+
+    Attributes:
+        runs: the runs of the session, which `_frame_context` reads.
+        timeline: the window that `_timeline_context` shows.
+    """
 
     session: AgentSession
     query: Mapping[str, Any]
     selected: Event | None
-    shown_groups: list[InvocationGroup] = field(default_factory=list)
+    runs: SessionRuns | None = None
+    timeline: Timeline | None = None
 
 
 def page(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponse:
@@ -103,10 +108,11 @@ def _render_session(request: HttpRequest, session: AgentSession) -> HttpResponse
         EventMissing: the session has no event that the query names.
     """
     query = SessionPageQuery(request.GET).read()
-    is_selected = query["event"] or query["seq"] is not None
-    selected = find_event(session, event_id=query["event"], seq=query["seq"]) if is_selected else None
     target = next((name for name in PARTS if wants_partial(request, name)), None)
     template, sections = PARTS[target] if target else (PAGE, PAGE_SECTIONS)
+    ids = {"event_id": query["event"], "seq": query["seq"]}
+    is_selected = query["event"] or query["seq"] is not None
+    selected = find_event(session, **ids, with_body=_inspection_context in sections) if is_selected else None
     context: Context = {"session": session, "selected": selected}
     page_request = PageRequest(session, query, selected)
     for read_section in sections:
@@ -117,19 +123,19 @@ def _render_session(request: HttpRequest, session: AgentSession) -> HttpResponse
 def _frame_context(page: PageRequest) -> Context:
     """Return the page around its parts: what can be done with the session, and what runs."""
     session = page.session
+    page.runs = read_session_runs(session.pk)
     nested = realms.find_nested_run(session)
     realm_name = "nested run" if nested else "eval attempt" if session.realm else ""
     return {
         "name": session.name,
         "focused_seq": page.selected.seq if page.selected else None,
-        "runs": read_session_runs(session.pk),
+        "runs": page.runs,
         "realm_name": "own user: and app: state" if realms.is_isolated_fork(session) else realm_name,
         "is_read_only": realms.is_read_only(session),
         "nested_run": nested,
         "mirror": find_mirror(session),
         "cannot_run": None if realms.is_read_only(session) else find_problem(session.app_name),
         "find": page.query["find"],
-        "errors": windows.error_seqs(session),
     }
 
 
@@ -148,13 +154,14 @@ def _timeline_context(page: PageRequest) -> Context:
     """Return a window of the timeline, with the search that links within the page keep."""
     hits = session_search.hit_window(page.session, page.query, page.selected)
     window = hits or _choose_window(page)
-    timeline = read_timeline(page.session, window, folds=hits is None)
-    page.shown_groups.extend(timeline.groups)
+    is_whole_page = page.runs is not None
+    page.timeline = timeline = read_timeline(page.session, window, folds=hits is None, errors=is_whole_page)
     search = search_parameters(page.query)
     return {
         "window": window,
         "groups": timeline.groups,
         "ahead": timeline.ahead,
+        "errors": timeline.error_seqs,
         "selected_seq": page.selected.seq if page.selected else None,
         "hit_seqs": session_search.hits_in(page.session, page.query["q"], window),
         "search_suffix": f"&{urlencode(search)}" if search else "",
@@ -209,31 +216,23 @@ def _inspection_context(page: PageRequest) -> Context:
     """Return the selected event in the inspector. Other tabs than `tab` are hidden."""
     more = page.query["delta"] == "all"
     inspection = (
-        inspect_event(page.session, page.selected, more=more, shown_group=_find_group(page, page.selected))
-        if page.selected
-        else None
+        inspect_event(page.session, page.selected, more=more, shown=page.timeline) if page.selected else None
     )
     return {"inspection": inspection, "tab": page.query["tab"] or "parts", "tabs": TABS}
-
-
-def _find_group(page: PageRequest, event: Event) -> InvocationGroup | None:
-    """Return the group that the timeline of this page shows an event in."""
-    groups = (group for group in page.shown_groups for item in group.items if item.event.seq == event.seq)
-    return next(groups, None)
 
 
 def _raw_event_context(page: PageRequest) -> Context:
     """Return the JSON of the selected event; None unless its tab is open, because an event may have megabytes."""
     selected = page.selected
     if selected is None or page.query["tab"] != "raw":
-        return {"event": selected, "raw": None}
+        return {"raw": None}
     body, url = (
         json.loads(selected.data),
         reverse("event-json", kwargs={"pk": page.session.pk, "seq": selected.seq}),
     )
     is_open = page.query["open"] == "all"
     raw = json_tree.render_all(body, url=url) if is_open else json_tree.render(body, url=url, depth=RAW_DEPTH)
-    return {"event": selected, "raw": raw}
+    return {"raw": raw}
 
 
 def _board_context(page: PageRequest) -> Context:
@@ -253,6 +252,7 @@ def _board_context(page: PageRequest) -> Context:
         like=query["key"],
         begin=query["begin"],
         client_board=_client_board(page),
+        running=running_run(session) if page.runs is None else page.runs.running,
     )
     return {**context, "board": board}
 

@@ -248,14 +248,14 @@ async def test_hostile_content_is_inert(store):
     assert not [name for name in shown.attributes if name.startswith("on") or name == "style"]
 
 
-async def test_poll_needs_four_queries_and_batch_a_constant_number(story):
+async def test_poll_needs_three_queries_and_batch_a_constant_number(story):
     def costs(work, *args):
         with CaptureQueriesContext(connection) as queries:
             work(*args)
         return len(queries)
 
     await units_of_work.write(story.says, "one", delta={"x": 1})
-    assert await units_of_work.read(costs, snapshot.read_snapshot, story.pk) == 4
+    assert await units_of_work.read(costs, snapshot.read_snapshot, story.pk) == 3
     short = await units_of_work.read(costs, snapshot.read_events_after, story.pk, 0)
     for number in range(60):
         await units_of_work.write(story.says, f"event {number}", delta={"x": number})

@@ -91,7 +91,7 @@ def test_hint_that_other_sessions_cause_comes_with_the_next_check(client):
     other.says("b", delta={"app:theme": "light"})
     check()
     assert beside(client, story) == {}
-    index_backlog.recheck_state(story.pk)
+    index_backlog.recheck(story.pk, "")
     check()
     assert list(beside(client, story)) == ["app:theme"]
 
@@ -100,7 +100,7 @@ def test_links_of_a_hint_name_other_sessions_and_deleted_ones(get: Get):
     story, other = Story("s1"), Story("s2", user="bob")
     story.says("a", delta={"app:theme": "dark"})
     other.says("b", delta={"app:theme": "light"})
-    index_backlog.recheck_state(story.pk)
+    index_backlog.recheck(story.pk, "")
     check()
     links = get(hints_url(story)).one("p", "problem-links").all("a")
     assert [(link.text, link.attrs["href"]) for link in links] == [

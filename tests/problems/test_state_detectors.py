@@ -328,7 +328,7 @@ def test_hints_cost_the_same_number_of_queries_at_any_length(story, django_asser
         delta = {"a": number, f"k{number}": 1, "user:u": number, "app:v": number, "temp:t": 1}
         story.says("x", delta=delta, keep_temp=True)
     session = story.session
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(12):
         read_state_evidence(session)
 
 

@@ -217,4 +217,4 @@ def test_error_rail_lists_failed_tools(db: None):
     story.answers("query", "c1", response={"content": [], "isError": True})
     story.says("All went well.")
     story.says("", errorCode="E", errorMessage="quota")
-    assert windows.error_seqs(story.session) == [3, 1]
+    assert [seq for seq, _ in windows.error_rows(story.session)] == [3, 1]

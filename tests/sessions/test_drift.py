@@ -204,7 +204,7 @@ def test_drift_costs_the_same_number_of_queries_at_any_length(django_assert_num_
     for number in range(events):
         story.says("x", delta={"n": number, "user:n": number, "app:n": number})
     session = story.session
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(11):
         drift.find_drift(session)
 
 

@@ -534,7 +534,7 @@ def test_the_number_of_queries_does_not_depend_on_the_length(story, django_asser
     session = story.session
     window = windows.newest(session)
     more = 1 if rounds > 1 else 0  # the event before the window
-    with django_assert_num_queries(13 + more):
+    with django_assert_num_queries(11 + more):
         read_timeline(session, window)
 
 

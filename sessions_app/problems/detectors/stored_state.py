@@ -124,17 +124,16 @@ def temp_lost(evidence: StateEvidence) -> Iterator[Problem]:
     """Find `temp:` keys that a later invocation needed: its instruction names them, or it failed without them."""
     first: dict[str, int] = {}
     written_in: dict[str, set[str]] = defaultdict(set)
-    for ghost in evidence.ghosts:
-        first.setdefault(ghost.key, ghost.seq)
-        written_in[ghost.key].add(ghost.invocation_id)
-    for key, seq in first.items():
-        name = scopes.TEMP_PREFIX + key
-        missed = [*_missed_by_instructions(evidence, name, seq, written_in[key])]
+    for write in evidence.temp_keys:
+        first.setdefault(write.name, write.seq)
+        written_in[write.name].add(write.invocation_id)
+    for name, seq in first.items():
+        missed = [*_missed_by_instructions(evidence, name, seq, written_in[name])]
         missed += [
             Link("event", failure.seq, "failed without it")
             for failure in evidence.failures
             if failure.seq > seq
-            and failure.invocation_id not in written_in[key]
+            and failure.invocation_id not in written_in[name]
             and re.search(rf"{re.escape(name)}(?!\w)", failure.text)
         ]
         if missed:

@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from django.db.models import QuerySet
+
 from sessions_app.store.database.json_sql import IS_REWIND_OR_COMPACTION
 from sessions_app.store.events import as_seconds
 from sessions_app.store.models import AgentSession, Event
@@ -69,14 +71,20 @@ def find_superseded_ranges(session: AgentSession | int, first_seq: int) -> Super
 
     Takes one query, and one index seek per rewind.
     """
-    carriers = (
-        Event.objects.filter(IS_REWIND_OR_COMPACTION, session=session, seq__gte=first_seq)
-        .order_by("-seq")
-        .values_list("seq", "data")
-    )
+    return superseded_ranges(session, superseding_rows(session, first_seq))
+
+
+def superseding_rows(session: AgentSession | int, first_seq: int) -> QuerySet[Event, tuple[int, str]]:
+    """Return the read of the rewinds and compactions from `first_seq` on: seq and body of their events."""
+    carriers = Event.objects.filter(IS_REWIND_OR_COMPACTION, session=session, seq__gte=first_seq)
+    return carriers.values_list("seq", "data")
+
+
+def superseded_ranges(session: AgentSession | int, rows: Iterable[tuple[int, str]]) -> SupersededRanges:
+    """Return the ranges of the rows of `superseding_rows`. One index seek per rewind."""
     rewinds: list[tuple[int, str]] = []
     compactions = []
-    for seq, data in carriers:
+    for seq, data in sorted(rows, reverse=True):
         actions = json.loads(data).get("actions") or {}
         if target := actions.get("rewindBeforeInvocationId"):
             rewinds.append((seq, target))

@@ -28,21 +28,12 @@ def sessions_to_check() -> QuerySet[AgentSession]:
 
 
 def recheck(session_pk: int, invocation_id: str) -> None:
-    """Check an invocation for problems again, because its trace or run has changed.
+    """Check an invocation for problems again, because its trace or run has changed; an empty id: only the state.
 
     The cursor moves back by at least one event: only sessions that are behind are checked.
     """
     with connection.cursor() as cursor:  # plain SQL: this runs with every invocation
         cursor.execute(_MOVE_BACK, (session_pk, invocation_id, session_pk))
-
-
-def recheck_state(session_pk: int) -> None:
-    """Check the state of a session for problems again, because another session may have changed what it reads.
-
-    Nothing is written if the session is to be checked anyway.
-    """
-    checked = AgentSession.objects.filter(~UNCHECKED, pk=session_pk)
-    checked.update(problems_seq=F("last_seq") - 1, problems_version=F("problems_version") + 1)
 
 
 _MOVE_BACK = """

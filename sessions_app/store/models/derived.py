@@ -130,9 +130,11 @@ class SessionProblem(models.Model):
     seq = models.BigIntegerField(default=0, help_text="seq of the event; 0: the invocation as a whole.")
     agent = models.TextField(default="")
     key = models.TextField(
-        default="", db_default="", help_text="The state key that it is about, with its prefix."
+        default="",
+        db_default="",
+        help_text="State key that it is about, with its prefix; the text begins with it.",
     )
-    text = models.TextField(help_text="One sentence, which begins with the key if there is one.")
+    text = models.TextField(help_text="One sentence.")
     links = models.TextField(
         default="[]", help_text="JSON: kind, target and label of each piece of evidence."
     )

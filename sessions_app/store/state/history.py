@@ -15,6 +15,7 @@ from django.db import connection
 from django.db.models import Func, IntegerField, OuterRef, QuerySet, Subquery
 
 from sessions_app.store import scopes
+from sessions_app.store.database.combined_query import Rows, read_together
 from sessions_app.store.ids import is_storable
 from sessions_app.store.models import AgentSession, AppScope, Event, Scope, StateChange, UserScope
 
@@ -118,18 +119,26 @@ def state_at(session: AgentSession, event: Event | None = None) -> StateAt:
 
 
 def owners_at(session: AgentSession, event: Event | None = None) -> Owners:
-    """Return the owners of a session's scopes and the positions that an event saw, or the current ones."""
-    user = UserScope.objects.filter(
-        realm=session.realm, app_name=session.app_name, user_id=session.user_id
-    ).first()
-    app = AppScope.objects.filter(realm=session.realm, app_name=session.app_name).first()
-    ids, positions = {Scope.SESSION: session.pk}, {Scope.SESSION: session.last_seq}
-    if user:
-        ids[Scope.USER], positions[Scope.USER] = user.pk, user.version
-    if app:
-        ids[Scope.APP], positions[Scope.APP] = app.pk, app.version
-    now = Owners(ids, positions)
+    """Return the owners of a session's scopes and the positions that an event saw, or the current ones. One query."""
+    users, apps = read_together(*shared_owner_rows(session))
+    now = owners_of_rows(session, users, apps)
     return now.at(event) if event else now
+
+
+def shared_owner_rows(session: AgentSession) -> tuple[QuerySet[Any, Any], QuerySet[Any, Any]]:
+    """Return the reads of the owners of a session's user and app scope: primary key and position of each."""
+    of_app = {"realm": session.realm, "app_name": session.app_name}
+    users = UserScope.objects.filter(**of_app, user_id=session.user_id).values_list("pk", "version")
+    return users, AppScope.objects.filter(**of_app).values_list("pk", "version")
+
+
+def owners_of_rows(session: AgentSession, users: Rows, apps: Rows) -> Owners:
+    """Return the owners of a session's scopes at their current positions, from the rows of `shared_owner_rows`."""
+    ids, positions = {Scope.SESSION: session.pk}, {Scope.SESSION: session.last_seq}
+    for scope, rows in ((Scope.USER, users), (Scope.APP, apps)):
+        for pk, version in rows:
+            ids[scope], positions[scope] = pk, version
+    return Owners(ids, positions)
 
 
 def owner_state(app_name: str, user_id: str | None, realm: str = "") -> tuple[int, list[StateChange]] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -47,29 +48,41 @@ SELECT keys.key_id, CASE WHEN old.removed = %(no)s THEN old.id END, CASE WHEN ne
 
 
 def first_keys(
-    points: PointPair, scope: Scope, limit: int = 0, like: str = "", begin: str = ""
-) -> list[KeyAt]:
-    """Return the first keys of a scope that have a value at one of the points.
+    points: PointPair, begins: Mapping[Scope, str], limit: int = 0, like: str = ""
+) -> dict[Scope, list[KeyAt]]:
+    """Return the first keys of scopes that have a value at one of the points. One query, without a text.
 
     Args:
         points: the two points.
-        scope: the scope.
-        limit: maximum number, in the order of their names; 0: all.
+        begins: the scopes, and the `key_id` of each to begin with; empty: from the start.
+        limit: maximum number of a scope, in the order of their names; 0: all.
         like: text that the prefixed name contains, ignoring case.
-        begin: the `key_id` to begin with.
     """
-    if not points.has(scope):
-        return []
-    params = {**points.params(scope), **like_params(scope, like), "limit": limit, "begin": begin}
-    keys, order = (
-        (matching_keys_sql(points.count_keys(scope)), "ORDER BY keys.key_id") if like else (KEYS_FROM, "")
-    )
-    which = f"{LIKE if like else ''} {FROM_KEY if begin else ''}"
-    return _read_keys(
-        scope,
-        f"{keys} {_KEYS} {writes_at_both()} {which} {order} {'LIMIT %(limit)s' if limit else ''}",
-        params,
-    )
+    statements: list[str] = []
+    params: dict[str, Any] = {}
+    for scope, begin in begins.items():
+        if not points.has(scope):
+            continue
+        keys, order = (
+            (matching_keys_sql(points.count_keys(scope)), "ORDER BY keys.key_id") if like else (KEYS_FROM, "")
+        )
+        which = f"{LIKE if like else ''} {FROM_KEY if begin else ''}"
+        query = f"{keys} {_KEYS} {writes_at_both()} {which} {order} {'LIMIT %(limit)s' if limit else ''}"
+        of_scope = _PARAMETER.sub(rf"%({scope}_\1)s", query)
+        statements.append(f"SELECT %({scope}_scope)s, part.* FROM ({of_scope}) AS part")  # noqa: S608 - pieces of our own
+        named = {**points.params(scope), **like_params(scope, like), "limit": limit, "begin": begin}
+        params |= {f"{scope}_{name}": value for name, value in named.items()}
+    found: dict[Scope, list[KeyAt]] = {scope: [] for scope in begins}
+    if statements:
+        with connection.cursor() as cursor:
+            cursor.execute(" UNION ALL ".join(statements), params)
+            for scope, *columns in sorted(cursor.fetchall(), key=lambda row: row[1]):
+                found[Scope(scope)].append(_key_at(Scope(scope), *columns))
+    return found
+
+
+_PARAMETER = re.compile(r"%\((\w+)\)s")
+"""A named parameter of a statement."""
 
 
 def keys_by_id(points: PointPair, scope: Scope, key_ids: Collection[str], like: str = "") -> list[KeyAt]:
@@ -91,7 +104,8 @@ def keys_by_id(points: PointPair, scope: Scope, key_ids: Collection[str], like: 
 def _read_keys(scope: Scope, query: str, params: Mapping[str, Any]) -> list[KeyAt]:
     with connection.cursor() as cursor:
         cursor.execute(query, params)
-        rows = sorted(cursor.fetchall())
-    return [
-        KeyAt(scope, key_id, then, later, seq, bool(is_same)) for key_id, then, later, seq, is_same in rows
-    ]
+        return [_key_at(scope, *row) for row in sorted(cursor.fetchall())]
+
+
+def _key_at(scope: Scope, key_id: str, then: int | None, later: int | None, seq: int, is_same: int) -> KeyAt:
+    return KeyAt(scope, key_id, then, later, seq, bool(is_same))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from django.db import connection, transaction
-from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Substr
 
 from sessions_app.store.database import change_notification
@@ -222,11 +222,11 @@ def count_invocation(session: AgentSession, invocation_id: str) -> LogCount | No
     )
 
 
-def traces_with_log(session: AgentSession, invocation_ids: Collection[str]) -> dict[str, int]:
-    """Return the keys of the traces of those invocations that have log records, by invocation. One query."""
-    records = LogRecord.objects.filter(session=session, invocation_id=OuterRef("invocation_id"))
-    traces = Trace.objects.filter(Exists(records), session=session, invocation_id__in=invocation_ids)
-    return dict(traces.values_list("invocation_id", "pk"))
+def trace_with_log() -> Subquery:
+    """Return the key of the trace of a row's invocation, if that has log records."""
+    invocation = {"session": OuterRef("session"), "invocation_id": OuterRef("invocation_id")}
+    traces = Trace.objects.filter(Exists(LogRecord.objects.filter(**invocation)), **invocation)
+    return Subquery(traces.values("pk")[:1])
 
 
 def level_name(level: int) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from django.db.models import Value
+
 from sessions_app.search.query.completion import Vocabulary
 from sessions_app.search.query.parsing import parse
 from sessions_app.search.query.scanner import QueryError
 from sessions_app.search.query.terms import Field, Query
 from sessions_app.store import scopes
+from sessions_app.store.database.combined_query import read_together
 from sessions_app.store.events import event_text
 from sessions_app.store.events.kinds import EventKind
 from sessions_app.store.models import AgentSession, AppState, Event, Scope, SessionTrait, UserState
@@ -34,7 +37,7 @@ class Chip:
 
 
 def chips(session: AgentSession, text: str) -> list[tuple[str, list[Chip]]]:
-    """Return (field, chips) for the kinds, authors, tools and branches of a session. Two queries.
+    """Return (field, chips) for the kinds, authors, tools and branches of a session. One query.
 
     Args:
         session: the session.
@@ -89,9 +92,13 @@ def _read_names(session: AgentSession) -> dict[str, list[str]]:
     """Return the kinds, authors, tools and branches of a session, from the index and the newest events."""
     fields = ("kind", "author", "tool", "branch")
     traits = SessionTrait.objects.filter(session=session, name__in=fields).order_by("name", "value")
-    pairs = set(traits.values_list("name", "value")[: len(fields) * MAX_NAMES])
     tail = Event.objects.filter(session=session, seq__gt=session.indexed_seq).order_by("-seq")
-    for columns in tail.values_list("kind", "author", "branch", "summary")[:MAX_UNINDEXED]:
+    indexed, unindexed = read_together(
+        traits.values_list("name", "value", Value(""), Value(""))[: len(fields) * MAX_NAMES],
+        tail.values_list("kind", "author", "branch", "summary")[:MAX_UNINDEXED],
+    )
+    pairs = {(name, value) for name, value, *_ in indexed}
+    for columns in unindexed:
         pairs.update(event_text.event_traits(*columns))
     values = {name: sorted(value for kind, value in pairs if kind == name)[:MAX_NAMES] for name in fields}
     return {**values, "kind": [kind for kind in EventKind if kind in values["kind"]]}
