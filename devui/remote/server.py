@@ -28,7 +28,7 @@ from sessions_app.agents import cards, remotes
 from sessions_app.agents.remotes import Remote
 from sessions_app.runs import lifecycle
 from sessions_app.runs.background import BackgroundTasks
-from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, DevUIError, NotFound, StoreFault
 from sessions_app.store.models import AgentSession, Run
 from sessions_app.store.text_input import parse_json
@@ -115,9 +115,9 @@ class RemoteServer:
 
     async def take_run(self, run_id: str) -> None:
         """Execute a queued run. A run that has ended, or that another process has started, is left alone."""
-        if not await retry.write(lifecycle.assign, run_id, self.runtime_id):
+        if not await units_of_work.write(lifecycle.assign, run_id, self.runtime_id):
             return
-        run = await retry.read(_read_run, run_id)
+        run = await units_of_work.read(_read_run, run_id)
         if run is not None and run.status == Run.Status.QUEUED and run_id not in self.runs.active:
             self.runs.start(run)
 

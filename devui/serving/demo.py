@@ -10,8 +10,10 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from sessions_app.delivery.deliveries import deliveries
 from sessions_app.runs import lifecycle
-from sessions_app.runs.runtime_client import RuntimeClient, RuntimeProvider
+from sessions_app.runs.run_delivery import RunDelivery
+from sessions_app.runs.runtime_client import RuntimeProvider
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, DevUIError
 from sessions_app.store.models import AgentSession
@@ -65,12 +67,13 @@ async def play_demo(sessions: list[DemoSession], provider: RuntimeProvider) -> N
         return
     for session in sessions:
         try:
-            await _play_session(session, await provider.client(session.app))
+            await _play_session(session, provider)
         except DevUIError as error:
             log.warning("Demo session %r was skipped: %s", session.session_id, error.message)
 
 
-async def _play_session(session: DemoSession, client: RuntimeClient) -> None:
+async def _play_session(session: DemoSession, provider: RuntimeProvider) -> None:
+    client = await provider.client(session.app)
     path = f"/apps/{quote(session.app, safe='')}/users/{quote(session.user, safe='')}/sessions"
     body = json.dumps({"sessionId": session.session_id, "state": session.state}).encode()
     async with client.open(
@@ -85,6 +88,6 @@ async def _play_session(session: DemoSession, client: RuntimeClient) -> None:
         message = {"role": "user", "parts": [{"text": text}]}
         request = {"new_message": message, "streaming": session.streaming}
         run = await units_of_work.write(lifecycle.create_run, row.pk, request, "demo")
-        await client.start_run(run.pk)
+        await deliveries.deliver(RunDelivery(session.app, run.pk, provider))
         async for _ in client.stream(run.pk):
             pass

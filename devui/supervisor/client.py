@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from typing_extensions import override
 
 from devui.supervisor import http_calls
-from devui.supervisor.deliveries import Deliveries
 from devui.supervisor.frame_feeds import FrameFeeds
 from devui.supervisor.limits import SupervisorLimits
 from devui.supervisor.runtime_process import RuntimeChild
+from sessions_app.delivery.process_tries import ProcessEnded
 from sessions_app.runs import lifecycle
 from sessions_app.runs.runtime_client import Frame, RuntimeSocket
 from sessions_app.store.database import units_of_work
@@ -31,12 +31,14 @@ log = logging.getLogger(__name__)
 class SupervisedProcesses(Protocol):
     """The runtime processes of a web process, with the runs that they execute."""
 
-    deliveries: Deliveries
     feeds: FrameFeeds
     limits: SupervisorLimits
 
     async def child(self, app_name: str) -> RuntimeChild:
         """Return the app's process, started if necessary."""
+
+    def is_current(self, child: RuntimeChild) -> bool:
+        """Tell whether new runs of its app go to a process."""
 
     def find_child(self, runtime_id: str | None) -> RuntimeChild | None:
         """Return the living process with this id, or None."""
@@ -80,8 +82,14 @@ class AppClient(PeerClient):
         self._app_name = app_name
 
     async def start_run(self, run_id: str) -> None:
-        """Deliver a queued run to its process. A run that has ended is left alone."""
-        await self._processes.deliveries.deliver(self._app_name, run_id)
+        """Send a queued run to its process, or to the one that replaces it because the code has changed.
+
+        Raises:
+            ProcessEnded: the process ended or cannot be reached, and the run is still queued.
+            DevUIError: the process refuses the run, or the run ended with it.
+        """
+        while not await self._send_run(await self._processes.child(self._app_name), run_id):
+            log.info("Run %s goes to the process that replaces its own.", run_id)
 
     async def cancel_run(self, run_id: str) -> None:
         """Cancel a run; a process that does not react is ended. Returns when the row contains the run's end."""
@@ -105,6 +113,38 @@ class AppClient(PeerClient):
     @override
     async def _find_peer(self) -> RuntimeChild:
         return await self._processes.child(self._app_name)
+
+    async def _send_run(self, child: RuntimeChild, run_id: str) -> bool:
+        """Send a run to a process; return False if another process replaces it. Raises as `start_run`."""
+        refusal: DevUIError | None = None
+        try:
+            with child.hold():
+                if not await units_of_work.write(lifecycle.assign, run_id, child.id):
+                    return True
+                if not await self._has_current_code(child):
+                    return False
+                await http_calls.call(child, "POST", "/devui/runs", {"run_id": run_id})
+        except DevUIError as error:
+            refusal = error
+        if not child.is_alive:
+            await child.exited.wait()
+            status = await units_of_work.read(lifecycle.get_status, run_id)
+            if status == Run.Status.QUEUED:
+                raise ProcessEnded(child.describe_end())
+            if status in Run.ACTIVE:
+                return True
+        if child.is_suspect:
+            raise ProcessEnded(child.describe_end())
+        if refusal is not None:
+            raise refusal
+        return self._processes.is_current(child)
+
+    async def _has_current_code(self, child: RuntimeChild) -> bool:
+        """Tell whether a process has loaded the current code. True if it dies while loading."""
+        if child.settled.is_set():
+            return True
+        await child.settled.wait()
+        return not child.is_alive or await self._processes.child(child.app_name) is child
 
     async def _ends_by_itself(self, child: RuntimeChild, run_id: str) -> bool:
         try:

@@ -15,7 +15,6 @@ class SupervisorLimits:
         start: time for an agent to load.
         idle: time after which a process without runs and requests is ended.
         drain: time for a process with outdated code to finish its runs.
-        take: time to wait for a process to take a run. A blocked process takes it later; it stays queued meanwhile.
         cancel: time for an agent to react to a cancellation; then its process is ended.
         silence: time after which a process that does not answer and has no active run is ended.
         stop: time for processes to end when the server stops.
@@ -26,7 +25,6 @@ class SupervisorLimits:
     start: float = 120.0
     idle: float = 600.0
     drain: float = 300.0
-    take: float = 3.0
     cancel: float = 2.0
     silence: float = 60.0
     stop: float = 5.0

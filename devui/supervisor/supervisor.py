@@ -20,7 +20,6 @@ from devui.runtime.config import RuntimeOptions
 from devui.supervisor import http_calls, process_cleanup
 from devui.supervisor.agent_user import AgentUser
 from devui.supervisor.client import AppClient
-from devui.supervisor.deliveries import Deliveries
 from devui.supervisor.frame_feeds import FrameFeeds
 from devui.supervisor.limits import SupervisorLimits
 from devui.supervisor.listeners import SocketFolder
@@ -29,8 +28,11 @@ from devui.supervisor.runtime_process import RuntimeChild
 from sessions_app.agent_processes import processes
 from sessions_app.agents import cards, remotes
 from sessions_app.agents import folder as agents
+from sessions_app.delivery.deliveries import deliveries
+from sessions_app.delivery.process_tries import ProcessEnded
 from sessions_app.runs import lifecycle
 from sessions_app.runs.background import BackgroundTasks
+from sessions_app.runs.run_delivery import RunDelivery
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.errors import (
     DevUIError,
@@ -83,7 +85,6 @@ class Supervisor:
         self.folder = None if agents_dir is None else agents.open_folder(agents_dir)
         self.limits = limits or SupervisorLimits()
         self.feeds = FrameFeeds(lambda run: self.find_child(run.runtime_id))
-        self.deliveries = Deliveries(self.id, self.child, self.is_current, self.limits.take)
         self._options = options or RuntimeOptions()
         self._environment = dict(environment or {})
         self._agent_user = agent_user
@@ -192,7 +193,7 @@ class Supervisor:
     async def close(self) -> None:
         """End every process; active runs are cancelled, and queued ones wait for the next server."""
         self.refuse_work()
-        await self.deliveries.close()
+        await deliveries.stop()
         await self._tasks.cancel()
         for child in self._children.values():
             child.request_exit(STOPPED)
@@ -245,7 +246,7 @@ class Supervisor:
         await units_of_work.write(process_cleanup.crash_orphans)
         for run_id, app_name in await self._left_behind():
             if app_names is None or app_name in app_names:
-                self.deliveries.start(app_name, run_id)
+                deliveries.start(RunDelivery(app_name, run_id, self))
         await self._deliver_abandoned_evals(app_names)
 
     async def _deliver_abandoned_evals(self, app_names: list[str] | None) -> None:
@@ -253,12 +254,12 @@ class Supervisor:
         from evals_app.runs.writes import crashes
 
         for run_id, app_name in await units_of_work.write(crashes.adopt_abandoned, self.id, app_names):
-            self.spawn(self._deliver_evals(run_id, app_name))
+            self._deliver_evals(run_id, app_name)
 
-    async def _deliver_evals(self, run_id: str, app_name: str) -> None:
-        from evals_app.runs import dispatch
+    def _deliver_evals(self, run_id: str, app_name: str) -> None:
+        from evals_app.runs.dispatch import EvalRunDelivery
 
-        await dispatch.deliver_run(run_id, app_name, self)
+        deliveries.start(EvalRunDelivery(app_name, run_id, self))
 
     def _folder_with(self, app_name: str) -> agents.AgentsFolder:
         server = app_name.partition(remotes.SEPARATOR)[2]
@@ -332,9 +333,12 @@ class Supervisor:
         crashed = await retry.write(crash, child.id, child.describe_end(), queued)
         await retry.write(processes.mark_stopped, child.id)
         if not is_closing:
-            self.deliveries.redeliver(child, queued)
+            for run_id in queued:
+                deliveries.redeliver(
+                    RunDelivery(child.app_name, run_id, self), ProcessEnded(child.describe_end())
+                )
         for run_id in evals:
-            self.spawn(self._deliver_evals(run_id, child.app_name))
+            self._deliver_evals(run_id, child.app_name)
         if was_current and not child.ready.is_set() and not is_closing:
             await retry.write(process_cleanup.write_failed_card, child)
         child.exited.set()
@@ -374,7 +378,7 @@ class Supervisor:
     async def _redeliver_queued(self, child: RuntimeChild) -> None:
         """Deliver the queued runs of a process to the one that replaces it."""
         for run_id in await retry.read(lifecycle.list_unstarted_runs, child.id):
-            self.deliveries.start(child.app_name, run_id)
+            deliveries.start(RunDelivery(child.app_name, run_id, self))
 
     async def _end_when_done(self, child: RuntimeChild, why: str) -> None:
         try:

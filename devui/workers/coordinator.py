@@ -19,7 +19,8 @@ from devui.workers.supervisor import WorkerSupervisor
 from evals_app.models import EvalRun
 from evals_app.runs.run_control import POLL_S, RunControl, RunEnding, RunSnapshot
 from evals_app.runs.writes import crashes, offers, runs
-from evals_app.runs.writes.outcomes import Failure
+from sessions_app.delivery.failure import Failure
+from sessions_app.delivery.process_tries import ProcessTries
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.database.change_listener import subscribe
 from sessions_app.store.database.stopwatch import Stopwatch
@@ -27,9 +28,6 @@ from sessions_app.store.errors import DevUIError, RuntimeUnavailable, ServerStop
 
 PAUSE_S = 0.2
 """Minimum seconds between two checks of the rows of a run, however many changes there are."""
-
-MAX_PROCESSES = 3
-"""Processes that try to load the agent; if the last one ends before it has, the run fails."""
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +60,10 @@ class RunCoordinator:
             return
         except Exception as error:
             log.log(logging.WARNING if isinstance(error, DevUIError) else logging.ERROR, "%s", error)
-            await self._finish_run(EvalRun.Status.FAILED, failure=_describe_failure(error))
+            failure = Failure.of(error)
+            if not isinstance(error, DevUIError):
+                failure = Failure(failure.type, failure.message, hint="The log of the worker has the cause.")
+            await self._finish_run(EvalRun.Status.FAILED, failure=failure)
             return
         if ending is None:
             await retry.write(self._give_up)
@@ -95,17 +96,11 @@ class RunCoordinator:
 
     async def _load_agent(self) -> RuntimeChild:
         """Let a process load the agent and store the facts of the run."""
-        body = {"eval_run_id": self.run.pk}
-        for _ in range(1, MAX_PROCESSES):
-            try:
-                return await retry.run(partial(self._call_process, body))
-            except RuntimeUnavailable as error:
-                log.info("Eval run %s is prepared again: %s", self.run.pk, error.message)
-        return await retry.run(partial(self._call_process, body))
+        return await ProcessTries(RuntimeUnavailable).run(self._call_process)
 
-    async def _call_process(self, body: dict[str, str]) -> RuntimeChild:
+    async def _call_process(self) -> RuntimeChild:
         child = await self._supervisor.child(self.run.app_name)
-        await http_calls.call(child, "POST", "/devui/evals/plan", body)
+        await http_calls.call(child, "POST", "/devui/evals/plan", {"eval_run_id": self.run.pk})
         return child
 
     def _is_current(self) -> bool:
@@ -136,9 +131,3 @@ class RunCoordinator:
     def _defer_attempts(self, attempt_pks: Sequence[int]) -> None:
         queue = attempt_queue(self.run.app_name, self.run.code_version, self.run.adk_version)
         ProcrastinateQueue().defer_attempts(attempt_pks, queue)
-
-
-def _describe_failure(error: Exception) -> Failure:
-    if isinstance(error, DevUIError):
-        return Failure(type(error).__name__, error.message, hint=error.hint)
-    return Failure(type(error).__name__, str(error), hint="The log of the worker has the cause.")

@@ -34,7 +34,9 @@ from devui.workers.store_connector import StoreConnector, new_pool
 from devui.workers.supervisor import WorkerSupervisor
 from evals_app.runs.writes import offers, runs
 from sessions_app.agent_processes import processes
+from sessions_app.delivery.deliveries import deliveries
 from sessions_app.runs.background import BackgroundTasks
+from sessions_app.runs.run_delivery import RunDelivery
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.database.stopwatch import ChangeTimer
 from sessions_app.store.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
@@ -236,7 +238,7 @@ class Engine:
         if run is None:
             return
         try:
-            await self._supervisor.deliveries.deliver(run.session.app_name, run_id)
+            await deliveries.deliver(RunDelivery(run.session.app_name, run_id, self._supervisor))
         except ServerStopping:
             return
         except DevUIError as error:

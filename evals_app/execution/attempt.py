@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-import traceback
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,12 +40,13 @@ from evals_app.runs.attempt_status import STORE_LOST
 from evals_app.runs.limits import RETRY_SECONDS
 from evals_app.runs.replay.policy import RECORDED, ReplayPolicy
 from evals_app.runs.writes import attempts, model_usage
-from evals_app.runs.writes.outcomes import Failure, MetricScore, Outcome
+from evals_app.runs.writes.outcomes import MetricScore, Outcome
 from sessions_app.adk.recorder import Recorder
 from sessions_app.adk.service import DjangoSessionService
+from sessions_app.delivery.failure import Failure
 from sessions_app.runs.agent_exit import AgentExited
 from sessions_app.store.database import retry, units_of_work
-from sessions_app.store.errors import BadInput, DevUIError, StoreFault
+from sessions_app.store.errors import BadInput, StoreFault
 from sessions_app.store.models import AgentSession
 from sessions_app.store.scopes import EVALUATION_KEY
 from sessions_app.store.sessions.writes import UntrackedWrite
@@ -301,19 +301,11 @@ def _explain_failure(trial: Trial, error: BaseException) -> Failure:
         error = trial.retry.find_last_error(error)
     if isinstance(error, NotRecorded):
         return Failure("NotRecorded", " ".join(filter(None, (str(error), error.hint))))
-    failure = failure_from(error)
+    failure = Failure.of(error)
     if isinstance(error, SimulatorUnavailable) or trial.simulated.errors:
         message = f"The simulated user could not be asked: {failure.message}"
         return replace(failure, message=f"{message} (user_simulator_config names its model.)")
     return failure
-
-
-def failure_from(error: BaseException) -> Failure:
-    """Return the failure of an exception; one of our own errors needs no traceback."""
-    if isinstance(error, DevUIError):
-        return Failure(type(error).__name__, error.message, hint=error.hint)
-    text = "".join(traceback.format_exception(error))
-    return Failure(type(error).__name__, str(error) or type(error).__name__, text)
 
 
 async def _run_conversation(plan: RunPlan, case: EvalCase, realm: str, trial: Trial) -> list[Invocation]:

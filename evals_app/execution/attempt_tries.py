@@ -12,8 +12,9 @@ from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status
 from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.writes import attempts, crashes
-from evals_app.runs.writes.outcomes import Failure, Outcome
+from evals_app.runs.writes.outcomes import Outcome
 from sessions_app import prices
+from sessions_app.delivery.failure import Failure
 from sessions_app.store.database import retry
 from sessions_app.store.database.stopwatch import Stopwatch
 

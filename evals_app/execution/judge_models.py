@@ -17,7 +17,7 @@ from google.adk.models.llm_response import LlmResponse
 from evals_app.execution import _adk
 from evals_app.execution.judge_verdicts import quote_judge
 from evals_app.execution.model_retry import RetriedCall, Retries
-from evals_app.runs.writes.outcomes import Failure
+from sessions_app.delivery.failure import Failure
 from sessions_app.prices import KINDS
 from sessions_app.store.events.call_usage import add_tokens, split_tokens
 from sessions_app.store.events.token_counts import count_tokens

@@ -21,10 +21,11 @@ from evals_app.runs.attempt_status import BLOCKED_PROCESS, ENDED_PROCESS, JUDGE_
 from evals_app.runs.rerun import reload_run
 from evals_app.runs.writes import crashes
 from evals_app.runs.writes.crashes import ProcessDeath
-from evals_app.runs.writes.outcomes import Failure, Outcome
+from evals_app.runs.writes.outcomes import Outcome
 from evals_app.runs.writes.runs import PROCESS_STOPPED, assign_runs, finish_run
 from sessions_app.agent_processes import processes
 from sessions_app.agents.folder import AgentsFolder
+from sessions_app.delivery.failure import Failure
 from sessions_app.store.database import gc_tuning, retry, units_of_work
 from sessions_app.store.errors import StoreFault
 

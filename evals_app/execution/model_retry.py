@@ -30,7 +30,7 @@ from evals_app.execution.model_errors import describe_error, is_access_refused, 
 from evals_app.execution.rate_limiter import RateLimiter
 from evals_app.rates.model_rates import Hold, Reservation
 from evals_app.runs.attempt_status import MODEL_UNAVAILABLE, NO_MODEL_ACCESS
-from evals_app.runs.writes.outcomes import Failure
+from sessions_app.delivery.failure import Failure
 from sessions_app.store.events.token_counts import count_tokens
 
 FIRST_WAIT_S = 1.0

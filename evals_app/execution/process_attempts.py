@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from evals_app.execution.agent_source import AgentSource
-from evals_app.execution.attempt import failure_from, run_attempt
+from evals_app.execution.attempt import run_attempt
 from evals_app.execution.attempt_tries import AttemptTries
 from evals_app.execution.executor import AttemptExecutor
 from evals_app.execution.run_execution import load_plan, prepare_plan
@@ -20,6 +20,7 @@ from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.attempt_status import must_run_alone
 from evals_app.runs.writes import offers, runs
 from evals_app.runs.writes.outcomes import Outcome
+from sessions_app.delivery.failure import Failure
 from sessions_app.runs.agent_exit import AgentExited
 from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.store.database import retry, units_of_work
@@ -82,7 +83,7 @@ class ProcessAttempts:
             await prepare_plan(run, self._source)
         except (Exception, SystemExit) as error:
             finish = partial(runs.finish_run, run.id, started_at=run.started_at)
-            await retry.write(partial(finish, EvalRun.Status.FAILED, failure_from(error)))
+            await retry.write(partial(finish, EvalRun.Status.FAILED, Failure.of(error)))
 
     async def execute(self, attempt_pk: int) -> None:
         """Execute an offered attempt. Return when it has ended, or another process has taken it.
@@ -155,7 +156,7 @@ class ProcessAttempts:
             log.exception("Attempt %d could not be carried out.", attempt_pk)
             if tries := self._tries.get(attempt_pk):
                 attempt = EvalAttempt(pk=attempt_pk, tries=tries)
-                await context.tries.end_interrupted(attempt, Status.ERROR, failure_from(error))
+                await context.tries.end_interrupted(attempt, Status.ERROR, Failure.of(error))
         finally:
             end.set()
 

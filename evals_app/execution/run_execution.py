@@ -13,7 +13,7 @@ from google.adk.evaluation.eval_set import EvalSet
 
 from evals_app.execution import evaluators, process_facts
 from evals_app.execution.agent_source import AgentSource, collect_facts
-from evals_app.execution.attempt import RunPlan, failure_from, run_attempt, warm_up
+from evals_app.execution.attempt import RunPlan, run_attempt, warm_up
 from evals_app.execution.attempt_tries import ProgressCallback
 from evals_app.execution.run_monitor import RunMonitor
 from evals_app.files.library import store_metrics
@@ -24,6 +24,7 @@ from evals_app.runs.replay.policy import ReplayPolicy
 from evals_app.runs.rerun import HasChanged
 from evals_app.runs.writes import model_usage, runs
 from evals_app.runs.writes.outcomes import ProcessFacts, RunFacts
+from sessions_app.delivery.failure import Failure
 from sessions_app.store.database import retry
 from sessions_app.store.database.stopwatch import Stopwatch
 
@@ -68,7 +69,7 @@ async def execute_run(
                 await retry.write(end)
         raise
     except BaseException as error:
-        await retry.write(partial(finish, EvalRun.Status.FAILED, failure_from(error), now=stopwatch.now()))
+        await retry.write(partial(finish, EvalRun.Status.FAILED, Failure.of(error), now=stopwatch.now()))
     else:
         await retry.write(partial(finish, ending.status, because=ending.because, now=stopwatch.now()))
 

@@ -28,7 +28,8 @@ from evals_app.metrics.invocations import NESTED_CALLS, NestedCalls
 from evals_app.metrics.metric import MetricKind
 from evals_app.metrics.own import BadOutcome, MetricInput, MetricOutcome, OwnMetric, ReachedStates
 from evals_app.models import EvalAttempt, MetricResult
-from evals_app.runs.writes.outcomes import Failure, MetricScore
+from evals_app.runs.writes.outcomes import MetricScore
+from sessions_app.delivery.failure import Failure
 from sessions_app.store.events.call_pairing import name_occurrences
 from sessions_app.store.short_texts import join_names, truncate
 

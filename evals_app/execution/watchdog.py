@@ -16,7 +16,7 @@ from django.db import connection
 
 from evals_app.runs.attempt_status import BLOCKED_PROCESS
 from evals_app.runs.writes import crashes
-from evals_app.runs.writes.outcomes import Failure
+from sessions_app.delivery.failure import Failure
 from sessions_app.store.database.stopwatch import Stopwatch
 
 CHECK_S = 1.0

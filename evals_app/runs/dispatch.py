@@ -10,21 +10,21 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
+from typing_extensions import override
+
 from evals_app.models import EvalRun
 from evals_app.runs.writes import runs
-from evals_app.runs.writes.outcomes import Failure
 from sessions_app.agent_processes import processes
+from sessions_app.delivery.deliveries import Delivery, deliveries
+from sessions_app.delivery.failure import Failure
 from sessions_app.runs import background, job_queue
 from sessions_app.runs.runtime_client import RuntimeProvider, provider
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.database.change_listener import subscribe
-from sessions_app.store.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
+from sessions_app.store.errors import RuntimeUnavailable, StoreFault
 
 PAGE_WAIT_S = 2.0
 """Seconds that a page waits for a run to be taken; delivery continues in the background."""
-
-MAX_PROCESSES = 3
-"""Processes that may end before they take a run; another run's agent may be what ends them."""
 
 CANCEL_GRACE_S = 8.0
 """Seconds that a process has to stop a run (`execution.executor` gives agents 5 of them) before it is ended."""
@@ -93,14 +93,14 @@ async def _deliver_own(run_ids: Sequence[str]) -> None:
         return
     pending = EvalRun.objects.filter(status=EvalRun.Status.PENDING, runtime_id=processes.own_id())
     for run in await retry.read(lambda: list(pending.filter(pk__in=run_ids))):
-        await deliver_run(run.id, run.app_name)
+        await start_delivery(run)
 
 
 async def start_delivery(run: EvalRun) -> None:
     """Start to deliver a pending run, unless its job does. If no process takes it, the run shows why."""
     if job_queue.current_queue() is not None:
         return
-    await asyncio.wait([background.run_in_background(deliver_run(run.id, run.app_name))], timeout=PAGE_WAIT_S)
+    await asyncio.wait([deliveries.start(EvalRunDelivery(run.app_name, run.id))], timeout=PAGE_WAIT_S)
 
 
 async def cancel_run(run_id: str) -> None:
@@ -109,32 +109,27 @@ async def cancel_run(run_id: str) -> None:
         background.run_in_background(_ensure_cancelled(run_id))
 
 
-async def deliver_run(run_id: str, app_name: str, runtimes: RuntimeProvider | None = None) -> None:
-    """Deliver a pending run to its agent's process, or to the next one when that ends. On failure the run shows why.
+class EvalRunDelivery(Delivery):
+    """A pending eval run on its way to a process of its app, which becomes its owner.
 
     While the server stops, the run stays pending: the next server adopts it (`crashes.adopt_abandoned`).
-
-    Args:
-        runtimes: starts the process; None: the provider of this web process.
     """
-    for number in range(1, MAX_PROCESSES + 1):
-        try:
-            await retry.run(partial(_send_to_process, run_id, app_name, runtimes))
-            return
-        except ServerStopping:
-            log.info("Eval run %s stays pending for the next server.", run_id)
-            return
-        except DevUIError as error:
-            if isinstance(error, RuntimeUnavailable) and number < MAX_PROCESSES:
-                continue
-            failure = Failure(type(error).__name__, error.message, hint=error.hint)
-            await retry.write(runs.finish_run, run_id, EvalRun.Status.FAILED, failure)
-            return
 
+    retried = RuntimeUnavailable
 
-async def _send_to_process(run_id: str, app_name: str, runtimes: RuntimeProvider | None) -> None:
-    runtime = await (runtimes or provider()).client(app_name)
-    await runtime.call("POST", "/devui/evals", {"eval_run_id": run_id})
+    def __init__(self, app_name: str, run_id: str, runtimes: RuntimeProvider | None = None) -> None:
+        """Deliver the run with id `run_id`. `runtimes` finds the process; None: the provider of this process."""
+        super().__init__(app_name, run_id)
+        self._runtimes = runtimes
+
+    @override
+    async def send(self) -> None:
+        runtime = await (self._runtimes or provider()).client(self.app_name)
+        await runtime.call("POST", "/devui/evals", {"eval_run_id": self.key})
+
+    @override
+    def end(self, failure: Failure, ended_processes: int) -> None:
+        runs.finish_run(self.key, EvalRun.Status.FAILED, failure)
 
 
 async def _ensure_cancelled(run_id: str) -> None:

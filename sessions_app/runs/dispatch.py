@@ -1,6 +1,6 @@
-"""Queues runs, hands them to the runtime, and ends those that no runtime takes.
+"""Queues runs, and starts their delivery to the runtime.
 
-A request only queues the run's row; the handover happens in the background. Pages learn the rest by their sockets.
+A request only queues the run's row; the delivery happens in the background. Pages learn the rest by their sockets.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -15,9 +16,11 @@ from django.db import transaction
 
 from sessions_app.console.message_draft import MessageDraft
 from sessions_app.console.questions import answered_call_ids, find_question
+from sessions_app.delivery.deliveries import deliveries
 from sessions_app.lookup import find_session
 from sessions_app.runs import availability, background, job_queue, lifecycle
-from sessions_app.runs.runtime_client import RuntimeClient, provider
+from sessions_app.runs.run_delivery import RunDelivery
+from sessions_app.runs.runtime_client import provider
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.errors import DevUIError, NotFound, ServerStopping
 from sessions_app.store.models import AgentSession, Run
@@ -58,9 +61,9 @@ async def start_run_now(session_pk: int, request: Mapping[str, Any], source: str
         NotFound, AgentNotLoaded, RuntimeUnavailable: the app cannot be run. The run has failed.
     """
     app_name = await units_of_work.read(_require_startable, session_pk, request)
-    client = await provider().client(app_name)
+    await provider().client(app_name)
     create = partial(_create_run, session_pk, request, source, person)
-    return await background.run_to_completion(_queue_and_hand_over(client, create))
+    return await background.run_to_completion(_queue_and_deliver(app_name, create))
 
 
 def _require_startable(session_pk: int, request: Mapping[str, Any]) -> str:
@@ -72,15 +75,10 @@ def _require_startable(session_pk: int, request: Mapping[str, Any]) -> str:
     return session.app_name
 
 
-async def _queue_and_hand_over(client: RuntimeClient, create: Callable[[str], Run]) -> Run:
+async def _queue_and_deliver(app_name: str, create: Callable[[str], Run]) -> Run:
     run = await background.create_row(create)
-    try:
-        await client.start_run(run.pk)
-    except ServerStopping:
-        log.info("Run %s stays queued for the next server.", run.pk)
-    except DevUIError as error:
-        await _fail_queued_run(run.pk, type(error).__name__, error.message)
-        raise
+    with suppress(ServerStopping):  # it stays queued for the next server
+        await deliveries.deliver(RunDelivery(app_name, run.pk))
     return run
 
 
@@ -123,7 +121,7 @@ async def _queue_run(session: AgentSession, request: Mapping[str, Any], send_id:
     create = partial(_create_once, session.pk, request, send_id, person)
     run, is_new = await background.create_row(create, send_id if names_run else "")
     if is_new and job_queue.current_queue() is None:
-        background.run_in_background(_hand_over(session.app_name, run.pk))
+        deliveries.start(RunDelivery(session.app_name, run.pk))
     return run
 
 
@@ -148,34 +146,6 @@ def call_not_waiting(call_id: str) -> NotFound:
         f"No call {call_id!r} waits for an answer in this session.",
         hint="It was answered already. Reload the page.",
     )
-
-
-async def _hand_over(app_name: str, run_id: str) -> None:
-    """Hand a queued run to the app's runtime; if that fails, end the run with the error.
-
-    The run stays queued while the server stops, and waits while the store is unavailable.
-    """
-    try:
-        await retry.run(partial(_send_run, app_name, run_id))
-    except ServerStopping:
-        log.info("Run %s stays queued for the next server.", run_id)
-    except DevUIError as error:
-        await _fail_queued_run(run_id, type(error).__name__, f"{error.message} {error.hint}".strip())
-    except Exception as error:
-        log.exception("Run %s could not be handed over", run_id)
-        await _fail_queued_run(
-            run_id, type(error).__name__, "The run could not be handed over. See the server's log."
-        )
-
-
-async def _send_run(app_name: str, run_id: str) -> None:
-    client = await provider().client(app_name)
-    await client.start_run(run_id)
-
-
-async def _fail_queued_run(run_id: str, error_type: str, error: str) -> None:
-    """End a queued run as failed. A run that a process has claimed is ended by that process."""
-    await retry.write(lifecycle.end_queued, run_id, Run.Status.FAILED, error_type, error)
 
 
 async def _cancel_at_runtime(run: Run) -> None:

@@ -95,10 +95,11 @@ class RuntimeClient(Protocol):
     """The runtime process of one app."""
 
     async def start_run(self, run_id: str) -> None:
-        """Hand over a queued run; its row holds the request.
+        """Send a queued run to the process; its row holds the request. A run that has ended is left alone.
 
         Raises:
-            RuntimeUnavailable: the process cannot take it.
+            ProcessEnded: the process ended before it had taken the run: the next one may take it.
+            DevUIError: no process can take it.
         """
 
     async def cancel_run(self, run_id: str) -> None:

@@ -220,7 +220,7 @@ async def test_a_run_that_no_process_takes_has_failed(web, runtime):
         "hint": "See its log.",
     }
     listed = (await web.get("/api/v1/runs")).json()["runs"]
-    assert [(run["status"], run["error"]) for run in listed] == [("failed", "It cannot start.")]
+    assert [(run["status"], run["error"]) for run in listed] == [("failed", "It cannot start. See its log.")]
 
 
 @pytest.mark.parametrize(

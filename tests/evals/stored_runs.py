@@ -9,7 +9,8 @@ from typing import Any
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSet, EvalSetVersion
 from evals_app.runs.writes import attempts, runs
-from evals_app.runs.writes.outcomes import Failure, MetricScore, Outcome, RunFacts
+from evals_app.runs.writes.outcomes import MetricScore, Outcome, RunFacts
+from sessions_app.delivery.failure import Failure
 from tests.evals import builders
 
 Status = EvalAttempt.Status

@@ -11,7 +11,7 @@ from evals_app.analysis import run_summary
 from evals_app.analysis.ci_gate import Gate
 from evals_app.analysis.exports import comparison_page, html_page
 from evals_app.analysis.exports.comparison_page import comparison_html
-from evals_app.runs.writes.outcomes import Failure
+from sessions_app.delivery.failure import Failure
 from tests.evals import stored_runs
 from tests.evals.builders import turn
 from tests.evals.stored_runs import Outcome, cases, failing, passing

@@ -16,7 +16,8 @@ from evals_app.runs.attempt_status import MODEL_UNAVAILABLE
 from evals_app.runs.replay.recorded_runs import resolve_policy
 from evals_app.runs.rerun import EvalRunActive
 from evals_app.runs.writes import attempts, notes, runs
-from evals_app.runs.writes.outcomes import Failure, Outcome
+from evals_app.runs.writes.outcomes import Outcome
+from sessions_app.delivery.failure import Failure
 from sessions_app.store.errors import BadInput, NotFound
 from tests.evals import stored_runs
 from tests.evals.run_evals_command import run_evals, usage_error

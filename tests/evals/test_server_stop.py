@@ -14,13 +14,15 @@ from devui.supervisor.limits import SupervisorLimits
 from evals_app.files import library
 from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun
-from evals_app.runs import dispatch, rerun, run_orders
+from evals_app.runs import rerun, run_orders
+from evals_app.runs.dispatch import EvalRunDelivery
 from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import crashes
 from evals_app.runs.writes.attempts import start_attempt
 from evals_app.runs.writes.runs import assign_runs, claim_run
 from sessions_app.agent_processes import processes
 from sessions_app.agents.folder import open_folder
+from sessions_app.delivery.deliveries import deliveries
 from sessions_app.runs import runtime_client
 from sessions_app.store.database import units_of_work
 from tests import forked_processes
@@ -61,6 +63,11 @@ async def order(echo) -> EvalRun:
     return await units_of_work.write(create)
 
 
+async def deliver(run: EvalRun) -> None:
+    """Deliver a run until a process has taken it, or none can."""
+    await asyncio.wait([deliveries.start(EvalRunDelivery(run.app_name, run.pk))])
+
+
 async def reload(run: EvalRun) -> EvalRun:
     return await units_of_work.read(EvalRun.objects.get, pk=run.pk)
 
@@ -77,7 +84,7 @@ async def test_eval_run_sent_while_server_stops_waits_for_next_server(store, ech
     async with serving(echo.parent) as supervisor:
         run = await order(echo)
         supervisor.refuse_work()
-        await dispatch.deliver_run(run.pk, run.app_name)
+        await deliver(run)
         assert (await reload(run)).status == "pending"
     assert (await reload(run)).status == "pending"
     async with serving(echo.parent):
@@ -91,10 +98,10 @@ async def test_eval_run_loading_at_server_stop_waits_for_next_server(store, echo
     agent.write_text(SLOW + source)
     async with serving(echo.parent):
         runs = [await order(echo), await order(echo)]
-        deliveries = [asyncio.create_task(dispatch.deliver_run(run.pk, run.app_name)) for run in runs]
+        delivering = [asyncio.create_task(deliver(run)) for run in runs]
         while not (echo / "loading").exists():  # noqa: ASYNC110 - another process writes it
             await asyncio.sleep(0.02)
-    await asyncio.gather(*deliveries, return_exceptions=True)
+    await asyncio.gather(*delivering, return_exceptions=True)
     assert [(await reload(run)).status for run in runs] == ["pending", "pending"]
     agent.write_text(source)
     async with serving(echo.parent):
@@ -110,7 +117,7 @@ async def test_eval_run_without_started_attempt_waits_for_next_server(store, ech
         patch.setenv("PATH", f"{slow_git.parent}:{os.environ['PATH']}")
         async with serving(echo.parent):
             run = await order(echo)
-            await dispatch.deliver_run(run.pk, run.app_name)
+            await deliver(run)
             while (await reload(run)).status != "running":  # noqa: ASYNC110 - another process writes it
                 await asyncio.sleep(0.02)
     row = await reload(run)
@@ -161,7 +168,7 @@ async def test_pending_eval_run_without_agent_at_next_start_fails_with_reason(st
     async with serving(echo.parent) as supervisor:
         run = await order(echo)
         supervisor.refuse_work()
-        await dispatch.deliver_run(run.pk, run.app_name)
+        await deliver(run)
     (tmp_path / "none").mkdir()
     async with serving(tmp_path / "none"):
         status, _, error = await end_of(run)

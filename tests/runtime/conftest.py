@@ -19,7 +19,10 @@ from django.conf import settings
 from devui.runtime.config import RuntimeOptions
 from devui.supervisor import Supervisor, SupervisorLimits
 from sessions_app.agent_processes import processes
+from sessions_app.delivery import deliveries as delivery_module
+from sessions_app.delivery.deliveries import TAKE_S, deliveries
 from sessions_app.runs import lifecycle
+from sessions_app.runs.run_delivery import RunDelivery
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Event, Run
 from sessions_app.store.sessions import writes
@@ -79,11 +82,15 @@ class Stage:
         )
 
     async def start(self, session: AgentSession, text: str, **request: Any) -> Run:
-        """Queue a run and hand it over."""
+        """Queue a run and deliver it."""
         run = await self.queue(session, text, **request)
-        client = await self.supervisor.client(session.app_name)
-        await client.start_run(run.pk)
+        await self.deliver(run)
         return run
+
+    async def deliver(self, run: Run) -> None:
+        """Deliver a queued run to the process of its app."""
+        app_name = (await read_run(run)).session.app_name
+        await deliveries.deliver(RunDelivery(app_name, run.pk, self.supervisor))
 
     async def block(self, session: AgentSession) -> Run:
         """Start a run of the napper whose tool blocks its process, and return it once it does."""
@@ -181,9 +188,9 @@ async def wait_until_gone(pid: int) -> None:
 
 @asynccontextmanager
 async def opened_stage(
-    folder: Path, data: Path, options: RuntimeOptions | None = None, **limits: float
+    folder: Path, data: Path, options: RuntimeOptions | None = None, take: float = TAKE_S, **limits: float
 ) -> AsyncIterator[Stage]:
-    """Supervise the agents of a folder, over the tests' store."""
+    """Supervise the agents of a folder, over the tests' store. `take`: seconds to wait for a process to take a run."""
     lines: list[str] = []
     environment = {
         "DATABASE_URL": store_url(),
@@ -197,7 +204,8 @@ async def opened_stage(
         environment=environment,
         write_line=lambda app, line: lines.append(f"{app} | {line}"),
     )
-    with forked_processes.starts():
+    with forked_processes.starts(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delivery_module, "TAKE_S", take)
         async with supervisor:
             yield Stage(supervisor, lines)
 

@@ -212,7 +212,7 @@ async def test_failed_start_is_shown_though_the_clock_was_set(supervise, agents_
     async with supervise() as stage:
         run = await stage.queue(await stage.session("talker"), "say hi")
         with suppress(RuntimeUnavailable):
-            await (await stage.supervisor.client("talker")).start_run(run.pk)
+            await stage.deliver(run)
         card = await until(
             lambda: units_of_work.read(AgentCard.objects.get, app_name="talker"),
             lambda card: card.status == AgentCard.Status.FAILED,

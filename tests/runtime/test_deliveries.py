@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from devui.supervisor import deliveries
 from sessions_app.agent_processes import processes
-from sessions_app.runs import dispatch, lifecycle
+from sessions_app.delivery.process_tries import MAX_PROCESSES
+from sessions_app.runs import lifecycle
 from sessions_app.runs import runtime_client as runs_client
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import RuntimeUnavailable, ServerStopping
@@ -45,11 +45,11 @@ async def is_assigned(run: Run) -> Run:
 async def test_run_is_redelivered_if_its_process_dies_during_delivery(own: Stage):
     nap = await own.block(await own.session("napper"))
     queued = await own.queue(await own.session("napper"), 'call nap {"seconds": 0}')
-    handing_over = asyncio.create_task(dispatch._hand_over("napper", queued.pk))
+    delivering = asyncio.create_task(own.deliver(queued))
     await is_assigned(queued)
 
     await kill(own, nap)
-    await handing_over
+    await delivering
 
     ended = await own.end_of(queued)
     assert (ended.status, ended.error) == (Status.DONE, "")
@@ -74,14 +74,14 @@ async def test_dying_processes_are_replaced_a_limited_number_of_times(own: Stage
     agent.write_text(dies + agent.read_text())
     run = await own.queue(await own.session("talker"), "say hi")
 
-    await dispatch._hand_over("talker", run.pk)
+    await own.deliver(run)
 
     ended = await own.end_of(run)
     assert (ended.status, ended.error_type) == (Status.CRASHED, "RuntimeCrashed")
-    assert f"{deliveries.MAX_PROCESSES} processes ended before they had started it" in ended.error
+    assert f"{MAX_PROCESSES} processes ended before they had started it" in ended.error
     assert "exit status 9" in ended.error
     started = RuntimeProcess.objects.exclude(server=None)
-    assert await units_of_work.read(started.count) == deliveries.MAX_PROCESSES
+    assert await units_of_work.read(started.count) == MAX_PROCESSES
 
 
 @pytest.mark.soak
@@ -90,8 +90,7 @@ async def test_long_waiting_runs_are_delivered_during_orphan_sweeps(supervise, m
         nap = await stage.block(await stage.session("napper"))
         sessions = [await stage.session("napper") for _ in range(6)]
         queued = [await stage.queue(session, 'call nap {"seconds": 0}') for session in sessions]
-        client = await stage.supervisor.client("napper")
-        handing_over = [asyncio.create_task(client.start_run(run.pk)) for run in queued]
+        delivering = [asyncio.create_task(stage.deliver(run)) for run in queued]
         for run in queued:
             await is_assigned(run)
         monkeypatch.setattr(lifecycle, "UNASSIGNED_S", 0.0)
@@ -99,7 +98,7 @@ async def test_long_waiting_runs_are_delivered_during_orphan_sweeps(supervise, m
         await kill(stage, nap)
 
         assert {(await stage.end_of(run)).status for run in queued} == {Status.DONE}
-        await asyncio.gather(*handing_over)
+        await asyncio.gather(*delivering)
 
 
 @pytest.mark.parametrize("own", [{"take": 0.1}], indirect=True, ids=["short wait"])
@@ -128,14 +127,14 @@ async def test_run_of_process_killed_while_loading_moves_to_the_next(own: Stage,
     waits = f"import pathlib, time\nflag = pathlib.Path({str(flag)!r})\nif not flag.exists():\n"
     agent.write_text(waits + "    flag.touch()\n    time.sleep(60)\n" + agent.read_text())
     run = await own.queue(await own.session("talker"), "say hi")
-    handing_over = asyncio.create_task(dispatch._hand_over("talker", run.pk))
+    delivering = asyncio.create_task(own.deliver(run))
 
     async def is_loading() -> bool:
         return flag.exists()
 
     await until(is_loading, bool)
     await kill(own, run)
-    await handing_over
+    await delivering
 
     ended = await own.end_of(run)
     assert (ended.status, ended.error) == (Status.DONE, "")
@@ -145,7 +144,8 @@ async def test_an_agent_that_cannot_be_loaded_fails_its_run_once(own: Stage, age
     (agents_dir / "talker" / "agent.py").write_text("import os\nos._exit(7)\n")
     run = await own.queue(await own.session("talker"), "say hi")
 
-    await dispatch._hand_over("talker", run.pk)
+    with pytest.raises(RuntimeUnavailable, match="exit status 7"):
+        await own.deliver(run)
 
     ended = await own.end_of(run)
     assert (ended.status, "exit status 7" in ended.error) == (Status.CRASHED, True)
@@ -155,12 +155,13 @@ async def test_an_agent_that_cannot_be_loaded_fails_its_run_once(own: Stage, age
 async def test_a_run_cancelled_while_it_is_handed_over_stays_cancelled(own: Stage):
     nap = await own.block(await own.session("napper"))
     queued = await own.queue(await own.session("napper"), 'call nap {"seconds": 0}')
-    handing_over = asyncio.create_task(dispatch._hand_over("napper", queued.pk))
+    delivering = asyncio.create_task(own.deliver(queued))
     await is_assigned(queued)
 
     await (await own.supervisor.client("napper")).cancel_run(queued.pk)
     await kill(own, nap)
-    await handing_over
+    with pytest.raises(RuntimeUnavailable):
+        await delivering
 
     assert (await own.end_of(queued)).status == Status.CANCELLED
     await pid_of(own, "napper")
@@ -173,12 +174,11 @@ async def test_runs_in_delivery_wait_for_the_next_server(supervise, agents_dir):
     agent.write_text("import time\ntime.sleep(60)\n")
     async with supervise() as stage:
         run = await stage.queue(await stage.session("talker"), "say hi")
-        client = await stage.supervisor.client("talker")
-        handing_over = asyncio.create_task(client.start_run(run.pk))
+        delivering = asyncio.create_task(stage.deliver(run))
         await is_assigned(run)
 
     with pytest.raises(ServerStopping):
-        await handing_over
+        await delivering
     assert (await read_run(run)).status == Status.QUEUED
     agent.write_text(source)
     async with supervise() as stage:
@@ -206,7 +206,8 @@ async def test_run_sent_during_server_stop_waits_for_the_next_one(supervise):
         runs_client.register(stage.supervisor)
         run = await stage.queue(await stage.session("talker"), "say hi")
         stage.supervisor.refuse_work()
-        await dispatch._hand_over("talker", run.pk)
+        with pytest.raises(ServerStopping):
+            await stage.deliver(run)
     runs_client.register(None)
 
     assert (await read_run(run)).status == Status.QUEUED

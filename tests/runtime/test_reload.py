@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from django.test import Client
 
 from devui.supervisor import supervisor
-from devui.supervisor.deliveries import Deliveries
+from devui.supervisor.client import AppClient
 from devui.supervisor.runtime_process import RuntimeChild
 from sessions_app.agents.folder import open_folder
 from sessions_app.store.database import units_of_work
@@ -122,17 +122,15 @@ async def test_run_survives_the_replaced_process_that_ends_before_the_next_deliv
     source.write_text(
         f"import os, time\nopen({str(pid)!r}, 'w').write(str(os.getpid()))\nwhile True: time.sleep(0.01)\n"
     )
-    send = Deliveries._send_run
-    replaced: list[RuntimeChild] = []
+    send = AppClient._send_run
 
-    async def send_after_the_end(self: Deliveries, app_name: str, run_id: str) -> RuntimeChild | None:
-        for child in replaced:
-            await child.exited.wait()
-        if (child := await send(self, app_name, run_id)) is not None:
-            replaced.append(child)
-        return child
+    async def wait_for_the_end(self: AppClient, child: RuntimeChild, run_id: str) -> bool:
+        if await send(self, child, run_id):
+            return True
+        await child.exited.wait()
+        return False
 
-    monkeypatch.setattr(Deliveries, "_send_run", send_after_the_end)
+    monkeypatch.setattr(AppClient, "_send_run", wait_for_the_end)
     async with supervise() as stage:
         session = await stage.session("talker")
         starting = asyncio.create_task(stage.start(session, "say hi"))

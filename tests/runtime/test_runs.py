@@ -75,9 +75,8 @@ async def test_run_continues_without_listeners(stage: Stage):
 async def test_runs_on_one_session_are_sequential(stage: Stage):
     session = await stage.session("talker")
     runs = [await stage.queue(session, f"say run {n}") for n in range(4)]
-    client = await stage.supervisor.client("talker")
 
-    await asyncio.gather(*(client.start_run(run.pk) for run in reversed(runs)))
+    await asyncio.gather(*(stage.deliver(run) for run in reversed(runs)))
     ended = [await stage.end_of(run) for run in runs]
 
     assert [run.status for run in ended] == [Status.DONE] * 4
@@ -189,7 +188,7 @@ async def test_a_long_running_call_leaves_the_run_waiting(stage: Stage):
     answer = {"id": call_id, "name": "ask_boss", "response": {"status": "yes"}}
     message = {"role": "user", "parts": [{"functionResponse": answer}]}
     answered = await units_of_work.write(lifecycle.create_run, session.pk, {"new_message": message})
-    await (await stage.supervisor.client("patient")).start_run(answered.pk)
+    await stage.deliver(answered)
     assert (await stage.end_of(answered)).status == Status.DONE
 
 

@@ -36,7 +36,7 @@ async def test_an_agent_that_exits_when_imported_is_listed_with_the_reason(own: 
     run = await own.queue(await own.session("talker"), "say hi")
 
     with suppress(RuntimeUnavailable):
-        await (await own.supervisor.client("talker")).start_run(run.pk)
+        await own.deliver(run)
 
     assert (await own.end_of(run)).status in {Status.FAILED, Status.CRASHED}
     card = await until(
@@ -120,7 +120,7 @@ async def test_process_with_invalid_response_is_ended(own: Stage, agents_dir):
     run = await own.queue(await own.session("talker"), "say hi")
 
     with suppress(RuntimeUnavailable):
-        await (await own.supervisor.client("talker")).start_run(run.pk)
+        await own.deliver(run)
 
     crashed = await own.end_of(run)
     assert crashed.status == Status.CRASHED
@@ -132,7 +132,7 @@ async def test_process_with_an_unusable_flag_reports_the_reason(supervise):
         session = await stage.session("talker")
         run = await stage.queue(session, "say hi")
         with suppress(RuntimeUnavailable):
-            await (await stage.supervisor.client("talker")).start_run(run.pk)
+            await stage.deliver(run)
         with pytest.raises(RuntimeUnavailable, match="--artifact_service_uri") as refusal:
             await stage.ask(session, "say hi")
         ended = await stage.end_of(run)
@@ -242,9 +242,8 @@ async def test_an_agent_that_never_finishes_loading_is_ended(supervise, agents_d
     (agents_dir / "talker" / "agent.py").write_text("import time\ntime.sleep(60)\n")
     async with supervise(start=1.0) as stage:
         run = await stage.queue(await stage.session("talker"), "say hi")
-        client = await stage.supervisor.client("talker")
         with pytest.raises(RuntimeUnavailable, match="was not loaded within 1 s"):
-            await client.start_run(run.pk)
+            await stage.deliver(run)
         card = await units_of_work.read(AgentCard.objects.get, app_name="talker")
 
     assert (await read_run(run)).status == Status.CRASHED

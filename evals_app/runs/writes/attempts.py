@@ -8,8 +8,9 @@ from django.db import transaction
 
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.writes.failure_causes import find_failure_cause
-from evals_app.runs.writes.outcomes import Failure, MetricScore, Outcome
+from evals_app.runs.writes.outcomes import MetricScore, Outcome
 from evals_app.runs.writes.revisions import count_attempt_end, next_attempt_revision
+from sessions_app.delivery.failure import Failure
 from sessions_app.quotas import quota_enforcement
 from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.store import scopes

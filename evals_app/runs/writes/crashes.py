@@ -22,11 +22,11 @@ from evals_app.runs.writes.attempts import (
     set_spending,
 )
 from evals_app.runs.writes.model_usage import with_spending
-from evals_app.runs.writes.outcomes import Failure
 from evals_app.runs.writes.resumption import continue_run, reset_attempt
 from evals_app.runs.writes.revisions import next_attempt_revision, next_revision
 from evals_app.runs.writes.runs import assign_runs, end_run, finish_run, last_step
 from sessions_app.agent_processes import processes
+from sessions_app.delivery.failure import Failure
 from sessions_app.store import scopes
 from sessions_app.store.database import change_notification
 from sessions_app.store.database.stopwatch import ChangeTimer

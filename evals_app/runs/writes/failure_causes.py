@@ -7,7 +7,8 @@ import json
 from evals_app.cases import version_contents
 from evals_app.metrics import causes
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs.writes.outcomes import Failure, Outcome
+from evals_app.runs.writes.outcomes import Outcome
+from sessions_app.delivery.failure import Failure
 
 Status = EvalAttempt.Status
 

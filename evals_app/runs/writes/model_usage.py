@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from evals_app.models import EvalAttempt
-from evals_app.runs.writes.outcomes import Failure, Outcome
+from evals_app.runs.writes.outcomes import Outcome
 from sessions_app import prices
+from sessions_app.delivery.failure import Failure
 from sessions_app.store.events.call_usage import CALL_COLUMNS, add_tokens, split_tokens
 from sessions_app.store.models import AgentSession, ModelCall
 

@@ -11,8 +11,9 @@ from django.db.models import Count, Q
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.attempt_status import EXECUTION_ORDER, PROCESS_GONE
 from evals_app.runs.writes.attempts import OPEN_STATUSES, finish_attempt, start_attempt
-from evals_app.runs.writes.outcomes import Failure, Outcome
+from evals_app.runs.writes.outcomes import Outcome
 from evals_app.runs.writes.runs import last_step
+from sessions_app.delivery.failure import Failure
 from sessions_app.runs.job_queue import QUEUE_ID
 
 Status = EvalAttempt.Status

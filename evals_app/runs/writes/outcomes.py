@@ -6,15 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Failure:
-    """Reason why an attempt or a run failed."""
-
-    type: str
-    message: str
-    traceback: str = ""
-    hint: str = ""
+from sessions_app.delivery.failure import Failure
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
 from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.writes.attempts import charge_spending, set_spending
 from evals_app.runs.writes.model_usage import with_spending
-from evals_app.runs.writes.outcomes import Failure, ProcessFacts, RunFacts
+from evals_app.runs.writes.outcomes import ProcessFacts, RunFacts
 from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
 from sessions_app.agent_processes import processes
+from sessions_app.delivery.failure import Failure
 from sessions_app.quotas import quota_enforcement
 from sessions_app.runs import job_queue
 from sessions_app.store import realms, scopes

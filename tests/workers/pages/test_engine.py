@@ -6,7 +6,6 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,19 +33,29 @@ async def cancel_nothing(app_name: str, run_id: str) -> None:
     raise AssertionError(run_id)
 
 
+class RunTaker:
+    """A supervisor, and the client of its only process, which claims each run."""
+
+    id = WORKER
+
+    def code_versions(self) -> set[tuple[str, str]]:
+        return set()
+
+    async def client(self, app_name: str) -> RunTaker:
+        return self
+
+    async def start_run(self, run_id: str) -> None:
+        await units_of_work.write(lifecycle.assign, run_id, WORKER)
+        await units_of_work.write(lifecycle.claim, run_id, WORKER, CODE)
+
+
 @asynccontextmanager
 async def running_engine(slots: int = 2) -> AsyncIterator[Engine]:
     """Run the engine of a worker, whose runs begin and do not end by themselves."""
 
-    async def deliver(app_name: str, run_id: str) -> None:
-        await units_of_work.write(lifecycle.assign, run_id, WORKER)
-        await units_of_work.write(lifecycle.claim, run_id, WORKER, CODE)
-
     await units_of_work.write(processes.register, WORKER, processes.SERVER_APP, 1, "")
     watch = WorkerRunWatch(WORKER, cancel_nothing)
-    supervisor: Any = SimpleNamespace(
-        id=WORKER, deliveries=SimpleNamespace(deliver=deliver), code_versions=set
-    )
+    supervisor: Any = RunTaker()
     engine = Engine(supervisor, watch, slots)
     engine.take({"weather": CODE}, ["conversations"])
     working = [asyncio.create_task(work) for work in (engine.run(), watch.follow())]
