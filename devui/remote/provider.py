@@ -29,7 +29,7 @@ class Runtimes:
     async def __aenter__(self) -> Self:
         await self.supervisor.__aenter__()
         for server in self.servers.values():
-            await server.start()
+            await server.start(self)
         return self
 
     async def __aexit__(

@@ -19,6 +19,7 @@ from devui.remote.responses import RemoteEvent, ReportedFailure
 from devui.remote.session_copies import SessionCopies
 from devui.runtime.run_queue import ActiveRun, RunQueue, Status
 from sessions_app.agents.remotes import upstream_app_name
+from sessions_app.delivery.failure import Failure
 from sessions_app.store import events
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, DevUIError, DuplicateEvent
@@ -86,12 +87,12 @@ class RemoteRuns(RunQueue):
         except asyncio.CancelledError:
             await asyncio.shield(self._tasks.start(self._end_cancelled(active)))
         except RemoteFailure as error:
-            await self._end_failed_run(active, error.failure.kind, error.failure.message)
+            await self._end_failed_run(active, Failure(error.failure.kind, error.failure.message))
         except DevUIError as error:
-            await self._end_failed_run(active, type(error).__name__, f"{error.message} {error.hint}".strip())
+            await self._end_failed_run(active, Failure.of(error))
         except Exception as error:
             log.exception("Run %s of %s failed.", active.id, self._http.url)
-            await self._end_failed_run(active, type(error).__name__, str(error))
+            await self._end_failed_run(active, Failure(type(error).__name__, str(error)))
 
     async def _carry_out_run(
         self, active: ActiveRun, request: Mapping[str, Any], on_event: EventListener
@@ -161,11 +162,11 @@ class RemoteRuns(RunQueue):
         await asyncio.sleep(REREAD_DELAY_S)
         await self.catch_up(key, {}, CATCH_UP_S)
 
-    async def _end_failed_run(self, active: ActiveRun, kind: str, message: str) -> None:
+    async def _end_failed_run(self, active: ActiveRun, failure: Failure) -> None:
         if active.abort.is_set():
             await self.finish(active, Status.CANCELLED)
         else:
-            await self.finish(active, Status.FAILED, error_type=kind, error=message)
+            await self.finish(active, Status.FAILED, failure)
 
 
 class _Recorder:

@@ -26,10 +26,13 @@ from devui.supervisor import process_cleanup
 from sessions_app.agent_processes import processes
 from sessions_app.agents import cards, remotes
 from sessions_app.agents.remotes import Remote
+from sessions_app.delivery.deliveries import deliveries
 from sessions_app.runs import lifecycle
-from sessions_app.runs.background import BackgroundTasks
+from sessions_app.runs.background import BackgroundTasks, repeat
+from sessions_app.runs.run_delivery import RunDelivery
+from sessions_app.runs.runtime_client import RuntimeProvider
 from sessions_app.store.database import units_of_work
-from sessions_app.store.errors import BadInput, DevUIError, NotFound, StoreFault
+from sessions_app.store.errors import BadInput, DevUIError
 from sessions_app.store.models import AgentSession, Run
 from sessions_app.store.text_input import parse_json
 
@@ -66,13 +69,14 @@ class RemoteServer:
         self._checking = asyncio.Lock()
         remotes.register(self.remote)
 
-    async def start(self) -> None:
-        """Register the owner of its runs, and start the checks."""
+    async def start(self, runtimes: RuntimeProvider) -> None:
+        """Register the owner of its runs, and start the checks. `runtimes` has this server."""
         await units_of_work.write(
             processes.register, self.runtime_id, f"@{self.remote.name}", os.getpid(), ""
         )
-        self._tasks.start(self._watch_server())
-        self._tasks.start(self._write_heartbeat())
+        self._tasks.start(self._watch_server(runtimes))
+        subject = f"The heartbeat of remote server {self.remote.name}"
+        self._tasks.start(repeat(self._write_heartbeat, processes.HEARTBEAT_S, subject))
 
     async def close(self, why: str) -> None:
         """End its runs, and stop the checks."""
@@ -120,19 +124,6 @@ class RemoteServer:
         run = await units_of_work.read(_read_run, run_id)
         if run is not None and run.status == Run.Status.QUEUED and run_id not in self.runs.active:
             self.runs.start(run)
-
-    async def take_left_behind(self) -> None:
-        """Execute the runs that an ended web process left queued for this server's apps."""
-        for run_id, app_name in await units_of_work.read(lifecycle.abandoned_runs):
-            if remotes.find_remote(app_name) != self.remote:
-                continue
-            if app_name in self.remote.app_names:
-                await self.take_run(run_id)
-            else:
-                why = f"{self.remote.url} has no app {remotes.upstream_app_name(app_name)!r} now."
-                await units_of_work.write(
-                    lifecycle.end_queued, run_id, Run.Status.FAILED, NotFound.__name__, why
-                )
 
     async def describe(self, app_name: str) -> None:
         """Request the description of an app, and write its card.
@@ -209,27 +200,26 @@ class RemoteServer:
             except DevUIError as error:
                 log.info("App %r: %s", app_name, error.message)
 
-    async def _watch_server(self) -> None:
+    async def _watch_server(self, runtimes: RuntimeProvider) -> None:
         while True:
             try:
                 if not (await self.check()).problem:
-                    await self.take_left_behind()
+                    await self._deliver_left_behind(runtimes)
             except Exception:
                 log.exception("The check of remote server %s failed; retrying.", self.remote.name)
             await asyncio.sleep(RETRY_S if self.remote.problem else CHECK_S)
 
+    async def _deliver_left_behind(self, runtimes: RuntimeProvider) -> None:
+        """Deliver the runs that an ended web process left queued for this server's apps."""
+        for run_id, app_name in await units_of_work.read(lifecycle.abandoned_runs):
+            if remotes.find_remote(app_name) == self.remote:
+                deliveries.start(RunDelivery(app_name, run_id, runtimes))
+
     async def _write_heartbeat(self) -> None:
         """Write the heartbeat of its runs' owner, and cancel the runs that other processes request to cancel."""
-        while True:
-            await asyncio.sleep(processes.HEARTBEAT_S)
-            try:
-                await units_of_work.write(processes.record_heartbeat, self.runtime_id)
-                for run_id in await units_of_work.read(lifecycle.cancel_requests, self.runtime_id):
-                    await self.runs.cancel(run_id)
-            except StoreFault as fault:
-                log.warning("The store did not accept a heartbeat of %s: %s", self.remote.name, fault.message)
-            except Exception:
-                log.exception("The heartbeat of remote server %s failed.", self.remote.name)
+        await units_of_work.write(processes.record_heartbeat, self.runtime_id)
+        for run_id in await units_of_work.read(lifecycle.cancel_requests, self.runtime_id):
+            await self.runs.cancel(run_id)
 
 
 def _read_run(run_id: str) -> Run | None:

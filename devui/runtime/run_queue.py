@@ -13,12 +13,12 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Unpack
+from typing import Any
 
+from sessions_app.delivery.failure import NO_FAILURE, Failure
 from sessions_app.runs import lifecycle
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.runs.frame_log import FrameLog
-from sessions_app.runs.lifecycle import RunError
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.database.bounded_dict import BoundedDict
 from sessions_app.store.database.stopwatch import Stopwatch
@@ -136,14 +136,14 @@ class RunQueue:
             active.reason = why
         await asyncio.gather(*(self.cancel(run_id) for run_id in list(self.active)))
 
-    async def finish(self, active: ActiveRun, status: str, **error: Unpack[RunError]) -> None:
+    async def finish(self, active: ActiveRun, status: str, failure: Failure = NO_FAILURE) -> None:
         """Record a run's end, unless one is recorded already, and notify its readers.
 
         The write is retried until the store accepts it; the caller waits for it for at most `END_S`. The first of
         several ends counts, and cancelling the caller does not interrupt it.
         """
         if active.ending is None:
-            active.ending = self._tasks.start(self._finish_run(active, status, error))
+            active.ending = self._tasks.start(self._finish_run(active, status, failure))
         await asyncio.wait([active.ending], timeout=END_S)
 
     def note_stored(
@@ -162,16 +162,16 @@ class RunQueue:
             self._tasks.start(retry.write(lifecycle.record_invocation, active.id, invocation_id))
         return active
 
-    async def _finish_run(self, active: ActiveRun, status: str, error: RunError) -> None:
+    async def _finish_run(self, active: ActiveRun, status: str, failure: Failure) -> None:
         if active.ended.is_set():
             return
         ending: Collection[str] = Run.ACTIVE
         if status == Status.CANCELLED and active.reason:
-            error = {"error_type": "ServerStopped", "error": active.reason}
+            failure = Failure("ServerStopped", active.reason)
             ending = Run.ACTIVE if active.source == lifecycle.ADK_SOURCE else (Status.RUNNING,)
         end = partial(
             lifecycle.finish,
-            **error,
+            failure=failure,
             invocation_id=active.invocation_id,
             from_status=ending,
             finished_at=active.watch.now() if active.watch else time.time(),

@@ -22,6 +22,7 @@ from devui.runtime.exception_text import safe_message, without_credentials
 from devui.runtime.run_queue import ActiveRun, RunQueue, Status
 from sessions_app.adk import DjangoSessionService, MirroredSessionService
 from sessions_app.adk.prefetch import Prefetcher
+from sessions_app.delivery.failure import Failure
 from sessions_app.lookup import find_session
 from sessions_app.runs import lifecycle
 from sessions_app.runs.agent_exit import AgentExited
@@ -135,13 +136,8 @@ class LocalRuns(RunQueue):
             if active.stored_error not in _error_codes(error):
                 await self._store_failure(active, type(error).__name__, message)
         finally:
-            await self.finish(
-                active,
-                Status.FAILED,
-                error_type=type(error).__name__,
-                error=message,
-                traceback=traceback_text(error),
-            )
+            failure = Failure(type(error).__name__, message, traceback_text(error))
+            await self.finish(active, Status.FAILED, failure)
 
     async def fail_in_turn(self, active: ActiveRun, error: BaseException) -> None:
         """Record that a run could not start. Its event is written in its turn, as another run may own the session."""

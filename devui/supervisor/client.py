@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -24,8 +23,6 @@ from sessions_app.store.models import Run
 
 if TYPE_CHECKING:
     import httpx
-
-log = logging.getLogger(__name__)
 
 
 class SupervisedProcesses(Protocol):
@@ -77,25 +74,25 @@ class PeerClient(ABC):
 class AppClient(PeerClient):
     """Starts, streams and cancels runs, and forwards requests to ADK's server in the process."""
 
-    def __init__(self, processes: SupervisedProcesses, app_name: str) -> None:
+    def __init__(self, processes: SupervisedProcesses, child: RuntimeChild) -> None:
+        """Create the client of the app of a process, which has just been found."""
         self._processes = processes
-        self._app_name = app_name
+        self._child = child
+        self._app_name = child.app_name
 
     async def start_run(self, run_id: str) -> None:
-        """Send a queued run to its process, or to the one that replaces it because the code has changed.
+        """Send a queued run to the process, or to the one that replaces it because the code has changed.
 
         Raises:
             ProcessEnded: the process ended or cannot be reached, and the run is still queued.
             DevUIError: the process refuses the run, or the run ended with it.
         """
-        while not await self._send_run(await self._processes.child(self._app_name), run_id):
-            log.info("Run %s goes to the process that replaces its own.", run_id)
+        while not await self._send_run(self._child, run_id):
+            self._child = await self._processes.child(self._app_name)
 
     async def cancel_run(self, run_id: str) -> None:
         """Cancel a run; a process that does not react is ended. Returns when the row contains the run's end."""
-        if await units_of_work.write(lifecycle.end_queued, run_id, Run.Status.CANCELLED):
-            return
-        if not await units_of_work.write(lifecycle.request_cancel, run_id):
+        if not await units_of_work.write(lifecycle.begin_cancel, run_id):
             return
         runtime_id = await units_of_work.read(
             lambda: Run.objects.filter(pk=run_id).values_list("runtime_id", flat=True).first()

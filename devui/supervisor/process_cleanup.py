@@ -7,7 +7,6 @@ import logging
 from devui.supervisor.runtime_process import RuntimeChild
 from sessions_app.agent_processes import processes
 from sessions_app.agents import cards
-from sessions_app.runs import lifecycle
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.errors import StoreFault
 from sessions_app.store.models import Run
@@ -21,14 +20,6 @@ async def record_stop(runtime_id: str) -> None:
         await units_of_work.write(processes.mark_stopped, runtime_id)
     except StoreFault as fault:
         log.warning("The end of this process could not be recorded: %s", fault.message)
-
-
-def crash_orphans() -> None:
-    """End the runs and eval runs without a living owner."""
-    from evals_app.runs.writes import crashes
-
-    lifecycle.crash_orphans()
-    crashes.crash_orphans()
 
 
 def has_active_runs(runtime_id: str) -> bool:
@@ -46,29 +37,9 @@ async def release_eval_runs(child: RuntimeChild) -> list[str]:
     from evals_app.runs.writes import crashes
 
     death = crashes.ProcessDeath(child.end_reason or child.how_it_ended, by_itself=not child.end_reason)
-    active_ids = await retry.read(crashes.list_active_runs, child.id)
+    active_ids = await retry.read(crashes.list_active, child.id)
     await retry.write(crashes.continue_without_process, child.id, death)
-    return await retry.read(crashes.list_pending_runs, active_ids)
-
-
-def crash_process_runs(
-    runtime_id: str, why: str, spared: list[str], *, is_closing: bool, continue_evals: bool
-) -> list[str]:
-    """End the runs and eval runs of an ended process, except `spared` ones. Return the ids of the runs.
-
-    Eval runs of a server that is closing are left for the next server unless they have started an attempt; with
-    `continue_evals` these are left, too.
-    """
-    if is_closing and continue_evals:
-        return lifecycle.crash_process_runs(runtime_id, why, spared)
-    from evals_app.models import EvalRun
-    from evals_app.runs.writes import crashes, runs
-
-    if is_closing:
-        for run_id in crashes.list_active_runs(runtime_id):
-            runs.release_run(run_id)
-    crashes.crash_process_runs(runtime_id, why, [EvalRun.Status.RUNNING] if is_closing else EvalRun.ACTIVE)
-    return lifecycle.crash_process_runs(runtime_id, why, spared)
+    return await retry.read(crashes.list_pending, active_ids)
 
 
 def write_failed_card(child: RuntimeChild) -> None:

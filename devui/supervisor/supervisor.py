@@ -31,7 +31,7 @@ from sessions_app.agents import folder as agents
 from sessions_app.delivery.deliveries import deliveries
 from sessions_app.delivery.process_tries import ProcessEnded
 from sessions_app.runs import lifecycle
-from sessions_app.runs.background import BackgroundTasks
+from sessions_app.runs.background import BackgroundTasks, repeat
 from sessions_app.runs.run_delivery import RunDelivery
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.errors import (
@@ -106,8 +106,8 @@ class Supervisor:
         processes.set_own_id(self.id)
         await self.take_over()
         self.spawn(_delete_stopped_processes())
-        self.spawn(self._write_heartbeats())
-        self.spawn(self._sweep_idle())
+        self.spawn(repeat(self._write_heartbeats, processes.HEARTBEAT_S, "The heartbeat of this server"))
+        self.spawn(repeat(self._sweep_idle, self.limits.sweep, "The check for idle processes"))
         return self
 
     async def __aexit__(
@@ -121,8 +121,7 @@ class Supervisor:
 
     async def client(self, app_name: str) -> AppClient:
         """Return the client of the app's runtime, started if necessary. Raises the errors of `child`."""
-        await self.child(app_name)
-        return AppClient(self, app_name)
+        return AppClient(self, await self.child(app_name))
 
     async def child(self, app_name: str) -> RuntimeChild:
         """Return the process with the app's current code; requests to it wait while it starts.
@@ -232,27 +231,19 @@ class Supervisor:
         if self._closing.is_set():
             raise ServerStopping
 
-    async def _left_behind(self) -> list[tuple[str, str]]:
-        """Return the runs that ended servers left queued, without those for known remote servers."""
-        queued = await units_of_work.read(lifecycle.abandoned_runs)
-        return [(run_id, app_name) for run_id, app_name in queued if remotes.find_remote(app_name) is None]
-
     async def take_over(self, app_names: list[str] | None = None) -> None:
         """End the runs without a living owner, and deliver those that ended servers left queued.
 
         Args:
             app_names: the apps whose runs are delivered; others may belong to a server that returns. None: all.
         """
-        await units_of_work.write(process_cleanup.crash_orphans)
-        for run_id, app_name in await self._left_behind():
-            if app_names is None or app_name in app_names:
-                deliveries.start(RunDelivery(app_name, run_id, self))
-        await self._deliver_abandoned_evals(app_names)
-
-    async def _deliver_abandoned_evals(self, app_names: list[str] | None) -> None:
-        """Deliver the eval runs of these apps that ended servers left pending; None: of all apps."""
         from evals_app.runs.writes import crashes
 
+        await units_of_work.write(crashes.crash_orphans)
+        for run_id, app_name in await units_of_work.read(lifecycle.abandoned_runs):
+            is_local = remotes.find_remote(app_name) is None
+            if is_local and (app_names is None or app_name in app_names):
+                deliveries.start(RunDelivery(app_name, run_id, self))
         for run_id, app_name in await units_of_work.write(crashes.adopt_abandoned, self.id, app_names):
             self._deliver_evals(run_id, app_name)
 
@@ -313,6 +304,8 @@ class Supervisor:
 
     async def _supervise_child(self, child: RuntimeChild) -> None:
         """Wait for the end of a process, then record the ends of its runs and redeliver queued ones."""
+        from evals_app.runs.writes import crashes
+
         await child.wait()
         if not child.ready.is_set():
             await child.output.finish()  # its last output has the reason
@@ -323,10 +316,10 @@ class Supervisor:
         is_closing = self._closing.is_set()
         # a replaced process is not current: the next one takes its queued runs
         will_start = child.ready.is_set() or child.was_killed or is_closing or not was_current
-        queued = await retry.read(lifecycle.list_unstarted_runs, child.id) if will_start else []
+        queued = await retry.read(lifecycle.list_unstarted, child.id) if will_start else []
         evals = await process_cleanup.release_eval_runs(child) if will_start and not is_closing else []
         crash = partial(
-            process_cleanup.crash_process_runs,
+            crashes.end_with_process,
             is_closing=is_closing,
             continue_evals=self._options.continue_evals,
         )
@@ -377,7 +370,7 @@ class Supervisor:
 
     async def _redeliver_queued(self, child: RuntimeChild) -> None:
         """Deliver the queued runs of a process to the one that replaces it."""
-        for run_id in await retry.read(lifecycle.list_unstarted_runs, child.id):
+        for run_id in await retry.read(lifecycle.list_unstarted, child.id):
             deliveries.start(RunDelivery(child.app_name, run_id, self))
 
     async def _end_when_done(self, child: RuntimeChild, why: str) -> None:
@@ -403,32 +396,16 @@ class Supervisor:
         Others take over the queued runs of a silent server. A process writes its own heartbeats as soon as it has
         imported DevUI and ADK, which on a busy machine takes longer than the silence after which it counts as gone.
         """
-        while True:
-            await asyncio.sleep(processes.HEARTBEAT_S)
-            starting = [child.id for child in self._children.values() if not child.ready.is_set()]
-            try:
-                await units_of_work.write(processes.record_heartbeat, self.id, *starting)
-            except StoreFault as fault:
-                log.warning("The store did not accept a heartbeat of this server: %s", fault.message)
-            except Exception:
-                log.exception("The heartbeat of this server failed.")
+        starting = [child.id for child in self._children.values() if not child.ready.is_set()]
+        await units_of_work.write(processes.record_heartbeat, self.id, *starting)
 
     async def _sweep_idle(self) -> None:
-        """End idle processes, and runs without an owner, at intervals."""
-        while True:
-            await asyncio.sleep(self.limits.sweep)
-            try:
-                await self.take_over(self.apps())
-                newest_first = sorted(self._current.values(), key=lambda child: child.used_at, reverse=True)
-                for rank, child in enumerate(newest_first):
-                    is_within_limit = rank < self.limits.max_idle
-                    await self._check_process(
-                        child, self.limits.idle if is_within_limit else self.limits.sweep
-                    )
-            except StoreFault as fault:
-                log.warning("The check for idle processes is postponed: %s", fault.message)
-            except Exception:
-                log.exception("The check for idle processes failed; retrying.")
+        """End idle processes, and runs without an owner."""
+        await self.take_over(self.apps())
+        newest_first = sorted(self._current.values(), key=lambda child: child.used_at, reverse=True)
+        for rank, child in enumerate(newest_first):
+            is_within_limit = rank < self.limits.max_idle
+            await self._check_process(child, self.limits.idle if is_within_limit else self.limits.sweep)
 
     async def _check_process(self, child: RuntimeChild, idle_s: float) -> None:
         """End a process that nobody has used for `idle_s`, or that does not answer the requests in progress."""

@@ -170,12 +170,9 @@ def _resume_run(run_id: str, agents: AgentsFolder) -> EvalRun:
     from evals_app.models import EvalRun
     from evals_app.runs import rerun
     from evals_app.runs.writes import crashes
-    from sessions_app.runs import lifecycle
 
     while (run := rerun.reload_run(run_id)).active:  # that process has learned of the end of its suite
         time.sleep(POLL_S)
-        lifecycle.crash_orphans()
-        crashes.crash_orphans()
         crashes.crash_abandoned(run_id)
     has_unfinished_attempts = run.status in {EvalRun.Status.CANCELLED, EvalRun.Status.CRASHED}
     return rerun.resume(run, agents) if has_unfinished_attempts else run

@@ -19,7 +19,7 @@ from devui.workers.supervisor import WorkerSupervisor
 from evals_app.models import EvalRun
 from evals_app.runs.run_control import POLL_S, RunControl, RunEnding, RunSnapshot
 from evals_app.runs.writes import crashes, offers, runs
-from sessions_app.delivery.failure import Failure
+from sessions_app.delivery.failure import NO_FAILURE, Failure
 from sessions_app.delivery.process_tries import ProcessTries
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.database.change_listener import subscribe
@@ -60,17 +60,14 @@ class RunCoordinator:
             return
         except Exception as error:
             log.log(logging.WARNING if isinstance(error, DevUIError) else logging.ERROR, "%s", error)
-            failure = Failure.of(error)
-            if not isinstance(error, DevUIError):
-                failure = Failure(failure.type, failure.message, hint="The log of the worker has the cause.")
-            await self._finish_run(EvalRun.Status.FAILED, failure=failure)
+            await self._finish_run(EvalRun.Status.FAILED, failure=Failure.of(error))
             return
         if ending is None:
             await retry.write(self._give_up)
         else:
             await self._finish_run(ending.status, because=ending.because)
 
-    async def _finish_run(self, status: str, *, failure: Failure | None = None, because: str = "") -> None:
+    async def _finish_run(self, status: str, *, failure: Failure = NO_FAILURE, because: str = "") -> None:
         finish = partial(runs.finish_run, self.run.pk, status, failure, because=because)
         await retry.write(partial(finish, now=self._stopwatch.now(), started_at=self.run.started_at))
 
@@ -80,7 +77,7 @@ class RunCoordinator:
 
     async def _prepare_process(self) -> RuntimeChild | None:
         """Return the process that has loaded the agent of the run; None if the run has ended meanwhile."""
-        preparing = asyncio.ensure_future(self._load_agent())
+        preparing = asyncio.ensure_future(ProcessTries(RuntimeUnavailable).run(self._load_agent))
         try:
             while not preparing.done():
                 await asyncio.wait({preparing}, timeout=POLL_S)
@@ -96,9 +93,6 @@ class RunCoordinator:
 
     async def _load_agent(self) -> RuntimeChild:
         """Let a process load the agent and store the facts of the run."""
-        return await ProcessTries(RuntimeUnavailable).run(self._call_process)
-
-    async def _call_process(self) -> RuntimeChild:
         child = await self._supervisor.child(self.run.app_name)
         await http_calls.call(child, "POST", "/devui/evals/plan", {"eval_run_id": self.run.pk})
         return child

@@ -35,6 +35,7 @@ from devui.workers.supervisor import WorkerSupervisor
 from evals_app.runs.writes import offers, runs
 from sessions_app.agent_processes import processes
 from sessions_app.delivery.deliveries import deliveries
+from sessions_app.delivery.failure import Failure
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.runs.run_delivery import RunDelivery
 from sessions_app.store.database import retry, units_of_work
@@ -288,9 +289,7 @@ class Engine:
         except DevUIError as error:
             if job.attempts + 1 < MAX_DELIVERIES:
                 raise
-            await retry.write(
-                offers.fail_offered_attempt, attempt_pk, f"{error.message} {error.hint}".strip()
-            )
+            await retry.write(offers.fail_offered_attempt, attempt_pk, Failure.of(error).text)
 
     async def _execute_attempt(self, child: RuntimeChild, attempt_pk: int) -> None:
         """Execute an attempt in a process, which is ended if its agent does not react to a cancellation.

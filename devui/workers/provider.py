@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import random
 from collections.abc import AsyncIterator, Coroutine
 from types import TracebackType
@@ -21,19 +19,16 @@ from devui.workers.queues import ProcrastinateQueue, keep_queue_alive
 from devui.workers.worker_facts import WorkerFacts, living_workers
 from sessions_app.agent_processes import processes
 from sessions_app.runs import job_queue, lifecycle
-from sessions_app.runs.background import BackgroundTasks
+from sessions_app.runs.background import BackgroundTasks, repeat, repeat_after_changes
 from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.runs.runtime_client import Frame
 from sessions_app.store.database import units_of_work
-from sessions_app.store.database.change_listener import subscribe
-from sessions_app.store.errors import DevUIError, RuntimeUnavailable
+from sessions_app.store.errors import RuntimeUnavailable
 from sessions_app.store.models import Run, RuntimeProcess
 from sessions_app.transfer.writers import jobs
 
 PAUSE_S = 0.5
 """Minimum seconds between two reads of the workers, however many changes there are."""
-
-log = logging.getLogger(__name__)
 
 
 class WorkerRuntimes:
@@ -49,9 +44,9 @@ class WorkerRuntimes:
         processes.set_own_id(QUEUE_ID)
         job_queue.register(ProcrastinateQueue(), waiting.explain)
         jobs.register(WorkerImports())
-        self._workers = await units_of_work.read(living_workers)
-        self.spawn(self._watch_workers())
-        self.spawn(self._keep_queue_alive())
+        await self._read_workers()
+        self.spawn(repeat_after_changes(self._read_workers, PAUSE_S, "The list of workers"))
+        self.spawn(repeat(self._keep_queue_alive, processes.HEARTBEAT_S, "The heartbeat of the queue"))
         return self
 
     async def __aexit__(
@@ -124,29 +119,13 @@ class WorkerRuntimes:
         worker = self._worker_with(run.runtime.server_id)
         return None if worker is None else WorkerEndpoint.find_process_endpoint(worker, run.runtime_id)
 
-    async def _watch_workers(self) -> None:
-        async with subscribe() as notifications:
-            while True:
-                await asyncio.sleep(PAUSE_S)
-                await notifications.wait()
-                try:
-                    self._workers = await units_of_work.read(living_workers)
-                except DevUIError as error:
-                    log.warning("The workers cannot be read; retrying: %s", error.message)
-                except Exception:
-                    log.exception("The workers cannot be read; retrying.")
+    async def _read_workers(self) -> None:
+        self._workers = await units_of_work.read(living_workers)
 
     async def _keep_queue_alive(self) -> None:
         """Keep the queue alive, and end the conversation runs of workers that are gone."""
-        while True:
-            await asyncio.sleep(processes.HEARTBEAT_S)
-            try:
-                await units_of_work.write(keep_queue_alive)
-                await units_of_work.write(lifecycle.crash_orphans)
-            except DevUIError as error:
-                log.warning("Queued runs cannot be updated; retrying: %s", error.message)
-            except Exception:
-                log.exception("Queued runs cannot be updated; retrying.")
+        await units_of_work.write(keep_queue_alive)
+        await units_of_work.write(lifecycle.crash_orphans)
 
 
 class WorkerClient(PeerClient):
@@ -162,9 +141,7 @@ class WorkerClient(PeerClient):
 
     async def cancel_run(self, run_id: str) -> None:
         """Cancel a run. The worker that has it reads the request in its row. Returns when the row has the end."""
-        if await units_of_work.write(lifecycle.end_queued, run_id, Run.Status.CANCELLED):
-            return
-        if await units_of_work.write(lifecycle.request_cancel, run_id):
+        if await units_of_work.write(lifecycle.begin_cancel, run_id):
             await self._feeds.await_foreign_cancel(run_id)
 
     def stream(self, run_id: str, after: int = 0) -> AsyncIterator[Frame]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from devui.workers.models import Worker
@@ -39,11 +39,10 @@ _offer_timer = ChangeTimer()
 
 def take_over() -> None:
     """End the runs and processes without a living owner, and queue what can go on."""
-    lifecycle.crash_orphans()  # which first marks the processes that are gone
+    crashes.crash_orphans(spared=OF_WORKERS)
     _repeat_attempts()
     _continue_eval_runs()
     _requeue_eval_runs()
-    crashes.crash_orphans(spared=OF_WORKERS)
     _requeue_runs()
     _restore_jobs()
     _restore_attempt_jobs()
@@ -76,43 +75,53 @@ def _continue_eval_runs() -> None:
 
 def _requeue_eval_runs() -> None:
     """Queue the pending eval runs that gone workers had taken."""
-    pending = EvalRun.objects.filter(crashes.SERVER_GONE, status=EvalRun.Status.PENDING)
-    for run_id in list(pending.values_list("pk", flat=True)):
+    for run_id in list(_pending_eval_runs().filter(crashes.SERVER_GONE).values_list("pk", flat=True)):
         queue_eval_run(run_id)
-
-
-def queue_eval_run(run_id: str) -> None:
-    """Give a pending eval run to the queue of its code."""
-    with transaction.atomic():
-        pending = EvalRun.objects.filter(pk=run_id, status=EvalRun.Status.PENDING).exclude(
-            runtime_id=QUEUE_ID
-        )
-        if pending.update(runtime_id=QUEUE_ID):
-            run = EvalRun.objects.get(pk=run_id)
-            ProcrastinateQueue().defer_eval_run(run.pk, run.app_name, run.code_version)
 
 
 def _requeue_runs() -> None:
     for run_id, _ in lifecycle.abandoned_runs():
-        with transaction.atomic():
-            queued = Run.objects.filter(pk=run_id, status=Run.Status.QUEUED).exclude(runtime_id=QUEUE_ID)
-            if queued.update(runtime_id=QUEUE_ID):
-                _defer_run(Run.objects.select_related("session").get(pk=run_id))
+        _give_to_queue(_queued_runs(), run_id)
+
+
+def queue_eval_run(run_id: str) -> None:
+    """Give a pending eval run to the queue of its code."""
+    _give_to_queue(_pending_eval_runs(), run_id)
+
+
+def _queued_runs() -> QuerySet[Run]:
+    return Run.objects.filter(status=Run.Status.QUEUED).select_related("session")
+
+
+def _pending_eval_runs() -> QuerySet[EvalRun]:
+    return EvalRun.objects.filter(status=EvalRun.Status.PENDING).only("app_name", "code_version")
+
+
+def _give_to_queue(waiting: QuerySet[Run] | QuerySet[EvalRun], run_id: str) -> None:
+    """Give a run of `waiting` to the queue, unless it is there."""
+    with transaction.atomic():
+        if waiting.filter(pk=run_id).exclude(runtime_id=QUEUE_ID).update(runtime_id=QUEUE_ID):
+            _defer_run(waiting.get(pk=run_id))
+
+
+def _defer_run(run: Run | EvalRun) -> None:
+    """Write the job of a run."""
+    if isinstance(run, EvalRun):
+        ProcrastinateQueue().defer_eval_run(run.pk, run.app_name, run.code_version)
+    else:
+        ProcrastinateQueue().defer_run(run.pk, run.session.app_name, run.session_id)
 
 
 def _restore_jobs() -> None:
     """Write the jobs of runs that have waited in a queue without one."""
     long_ago = time.time() - WITHOUT_JOB_S
-    runs = Run.objects.filter(runtime_id=QUEUE_ID, status=Run.Status.QUEUED, created_at__lt=long_ago)
-    for run in runs.select_related("session"):
-        if not _has_job(run.pk):
+    late_runs: list[Run | EvalRun] = [
+        *_queued_runs().filter(runtime_id=QUEUE_ID, created_at__lt=long_ago),
+        *_pending_eval_runs().filter(runtime_id=QUEUE_ID, queued_at__lt=long_ago),
+    ]
+    for run in late_runs:
+        if not _has_job(run_id=run.pk):
             _defer_run(run)
-    pending = EvalRun.objects.filter(
-        runtime_id=QUEUE_ID, status=EvalRun.Status.PENDING, queued_at__lt=long_ago
-    )
-    for eval_run in pending.only("app_name", "code_version"):
-        if not _has_job(eval_run.pk):
-            ProcrastinateQueue().defer_eval_run(eval_run.pk, eval_run.app_name, eval_run.code_version)
 
 
 def _restore_attempt_jobs() -> None:
@@ -121,16 +130,12 @@ def _restore_attempt_jobs() -> None:
     waiting = {str(pk): tries for pk, tries in offered.values_list("pk", "tries")}
     late = _offer_timer.find_unchanged(waiting, WITHOUT_JOB_S)
     for attempt in offered.filter(pk__in=late).select_related("run"):
-        jobs = ProcrastinateJob.objects.filter(status__in=UNFINISHED_JOBS, args__attempt_pk=attempt.pk)
-        if not jobs.exists():
+        if not _has_job(attempt_pk=attempt.pk):
             run = attempt.run
             queue = attempt_queue(run.app_name, run.code_version, run.adk_version)
             ProcrastinateQueue().defer_attempts([attempt.pk], queue)
 
 
-def _defer_run(run: Run) -> None:
-    ProcrastinateQueue().defer_run(run.pk, run.session.app_name, run.session_id)
-
-
-def _has_job(run_id: str) -> bool:
-    return bool(ProcrastinateJob.objects.filter(status__in=UNFINISHED_JOBS, args__run_id=run_id).exists())
+def _has_job(**arguments: str | int) -> bool:
+    jobs = ProcrastinateJob.objects.filter(status__in=UNFINISHED_JOBS)
+    return jobs.filter(**{f"args__{name}": value for name, value in arguments.items()}).exists()

@@ -30,8 +30,8 @@ from devui.workers.run_watch import WorkerRunWatch
 from devui.workers.supervisor import WorkerSupervisor
 from sessions_app.agent_processes import processes
 from sessions_app.agents.folder import AgentsFolder
+from sessions_app.runs.background import repeat, repeat_after_changes
 from sessions_app.store.database import gc_tuning, units_of_work
-from sessions_app.store.database.change_listener import subscribe
 from sessions_app.store.database.schema import require_current_schema
 from sessions_app.store.errors import SchemaTooNew, StoreFault
 
@@ -124,7 +124,13 @@ class WorkerServer:
             engine = asyncio.create_task(self._engine.run())
             other_tasks = [
                 asyncio.create_task(work)
-                for work in (self._keep_advertised(), self._follow_instructions(), self._watch.follow())
+                for work in (
+                    repeat(self._keep_advertised, ADVERTISE_S, "The heartbeat of this worker"),
+                    repeat_after_changes(
+                        self._read_instruction, INSTRUCTION_PAUSE_S, "The worker's instruction"
+                    ),
+                    self._watch.follow(),
+                )
             ]
             try:
                 await self._stopped.wait()
@@ -168,14 +174,8 @@ class WorkerServer:
         self._stopped.set()
         force_exit_after(drain_s + END_S)
 
-    async def _follow_instructions(self) -> None:
-        """Read the worker's instruction soon after each change of the store, and follow it."""
-        async with subscribe() as notifications:
-            while True:
-                await notifications.wait()
-                with contextlib.suppress(StoreFault):  # the next heartbeat reads it, too
-                    self._follow_instruction(await units_of_work.read(read_instruction, self._supervisor.id))
-                await asyncio.sleep(INSTRUCTION_PAUSE_S)
+    async def _read_instruction(self) -> None:
+        self._follow_instruction(await units_of_work.read(read_instruction, self._supervisor.id))
 
     def _follow_instruction(self, instruction: Instruction) -> None:
         """Drain or end the worker if a person has requested it."""
@@ -188,17 +188,10 @@ class WorkerServer:
             self._stop_serving(0)
 
     async def _keep_advertised(self) -> None:
-        """At intervals leave a newer store, advertise the worker, and retry the jobs of workers that are gone."""
-        while True:
-            await asyncio.sleep(ADVERTISE_S)
-            try:
-                await self._leave_newer_store()
-                await self._advertise_worker()
-                await self._engine.retry_abandoned_jobs()
-            except StoreFault as fault:
-                log.warning("The store did not accept a heartbeat of this worker: %s", fault.message)
-            except Exception:
-                log.exception("The heartbeat of this worker failed; retrying.")
+        """Leave a newer store, advertise the worker, and retry the jobs of workers that are gone."""
+        await self._leave_newer_store()
+        await self._advertise_worker()
+        await self._engine.retry_abandoned_jobs()
 
     async def _leave_newer_store(self) -> None:
         """Drain this worker if a newer DevUI has migrated the store: it does not know the new tables."""

@@ -75,11 +75,10 @@ class ReplayIn(Schema):
 @needs(post=roles.RUN_EVALS)
 async def resume_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Resume a run: execute its unfinished attempts. Ended attempts stay as they are."""
-    return await accepted_response(
-        await dispatch.resume_and_deliver(
-            run_id, lambda: rerun.resume(run_summary.find_run(run_id), person=person_name(request))
-        )
+    [run] = await dispatch.restart_and_deliver(
+        run_id, lambda _: [rerun.resume(run_summary.find_run(run_id), person=person_name(request))]
     )
+    return await accepted_response(run)
 
 
 @router.post("/runs/{run_id}/retry", response={202: dict[str, Any], **REFUSALS})
@@ -94,7 +93,7 @@ async def retry_run(request: HttpRequest, run_id: RunId, body: RetryIn) -> Statu
         run = run_summary.find_run(run_id)
         return rerun.retry(run, body.attempts, run_id=new_id, person=person_name(request))
 
-    retries = await dispatch.retry_and_deliver(run_id, retry_attempts)
+    retries = await dispatch.restart_and_deliver(run_id, retry_attempts)
     facts = await retry.read(_run_facts, run_id)
     return Status(202, {**facts, "executes": [run.id for run in retries]})
 

@@ -14,7 +14,7 @@ from evals_app.analysis.ci_gate import COULD_NOT_RUN, Gate
 from evals_app.cli.terminal import Console
 from evals_app.cli.terminal_text import Output
 from evals_app.execution.child_processes import StoppedBySignal, execute_in_children
-from evals_app.execution.local_runner import execute_runs, quiet_logging, run_in_loop
+from evals_app.execution.local_runner import cancel_runs, execute_runs, quiet_logging, run_in_loop
 from evals_app.models import EvalRun
 from evals_app.runs import rerun
 from sessions_app.agents.folder import AgentsFolder
@@ -92,15 +92,19 @@ class EvalsCommand(BaseCommand):
     def execute_runs(
         self, ordered: Sequence[EvalRun], agents: AgentsFolder, app_name: str, console: Console
     ) -> list[EvalRun]:
-        """Execute pending runs one after the other; return them as they ended.
+        """Execute pending runs one after the other; return them as they ended. Those that are stopped are cancelled.
 
         Raises:
             KeyboardInterrupt: Ctrl-C stopped the runs, in this process.
             StoppedBySignal: SIGINT or SIGTERM stopped the runs, in a child process.
         """
-        if self._has_child:
-            return execute_in_children(ordered, agents, app_name, console, console.write_death)
-        return run_in_loop(execute_runs(ordered, agents, app_name, console))
+        try:
+            if self._has_child:
+                return execute_in_children(ordered, agents, app_name, console, console.write_death)
+            return run_in_loop(execute_runs(ordered, agents, app_name, console))
+        except (KeyboardInterrupt, StoppedBySignal):
+            cancel_runs(ordered)
+            raise
 
 
 def order_confirmations(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from evals_app.execution.attempt import interrupted_outcome
+from evals_app.execution.executor import AttemptExecutor
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status
 from evals_app.runs.limits import EvalRunLimits
@@ -76,21 +77,29 @@ class AttemptTries:
         if await retry.write(attempts.finish_attempt, attempt.pk, outcome, now, attempt.tries):
             self._report_progress(attempt, outcome)
 
-    def find_interruption(
-        self, attempt: EvalAttempt, now: float, since: float = 0.0
-    ) -> tuple[str, Failure | None] | None:
-        """Return the status and failure with which a try in flight has to end; None if it may go on.
+    async def interrupt_if_due(
+        self, attempt: EvalAttempt, executor: AttemptExecutor, now: float, since: float
+    ) -> bool:
+        """End a try in flight that a person cancels, or that exceeds its time limit; return whether it has to end.
 
         Args:
+            attempt: its row, as it was read just now.
+            executor: executes it.
             now: time of the run's stopwatch.
             since: the time limit counts from here at the earliest: the end of the store's last outage.
         """
-        if attempt.cancel_requested_at is not None:
-            return EvalAttempt.Status.CANCELLED, None
-        limit_s = self.limits.attempt_seconds
-        if limit_s is None or attempt.started_at is None or now - max(attempt.started_at, since) <= limit_s:
-            return None
-        return EvalAttempt.Status.ERROR, self._time_limit_failure(attempt)
+        status, failure, limit_s = EvalAttempt.Status.CANCELLED, None, self.limits.attempt_seconds
+        if attempt.cancel_requested_at is None:
+            if (
+                limit_s is None
+                or attempt.started_at is None
+                or now - max(attempt.started_at, since) <= limit_s
+            ):
+                return False
+            status, failure = EvalAttempt.Status.ERROR, self._time_limit_failure(attempt)
+        executor.cancel(attempt.pk)
+        await self.end_interrupted(attempt, status, failure)
+        return True
 
     async def end_interrupted(
         self, interrupted: EvalAttempt, status: str, failure: Failure | None = None

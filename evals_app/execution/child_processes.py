@@ -75,10 +75,7 @@ def execute_in_children(
     active_runs = list(runs)
     while active_runs:
         child = _Child.fork(partial(_execute_in_child, active_runs, agents, app_name, listener))
-        code = child.wait()
-        if child.stopped_by or code == -signal.SIGTERM:
-            raise StoppedBySignal(child.stopped_by or signal.SIGTERM)
-        ending = processes.describe_exit(code)
+        ending = processes.describe_exit(child.wait())
         rows = [retry.run_sync(reload_run, run.pk) for run in active_runs]
         active_runs = [run for run in rows if run.active]
         if active_runs:
@@ -98,8 +95,6 @@ def call_in_child(work: Callable[[], str]) -> tuple[int, str]:
     ):  # processes that the function leaves behind would hold a pipe open
         child = _Child.fork(lambda: os.write(result.fileno(), work().encode()))
         code = child.wait()
-        if child.stopped_by or code == -signal.SIGTERM:
-            raise StoppedBySignal(child.stopped_by or signal.SIGTERM)
         result.seek(0)
         return code, result.read().decode()
 
@@ -117,7 +112,7 @@ class _Child:
         self._pid = pid
         self._lifeline = lifeline
         self._output = output
-        self.stopped_by = 0
+        self._stopped_by = 0
 
     @classmethod
     def fork(cls, work: Callable[[], object]) -> _Child:
@@ -141,13 +136,20 @@ class _Child:
         _run_child(work, life)
 
     def wait(self) -> int:
-        """Return the exit status when the child has ended, or minus the number of its signal. Signals are forwarded."""
+        """Return the exit status when the child has ended, or minus the number of its signal. Signals are forwarded.
+
+        Raises:
+            StoppedBySignal: SIGINT or SIGTERM stopped the child.
+        """
         with self._forwarding_signals():
             _, status = os.waitpid(self._pid, 0)
         os.close(self._lifeline)
         for reader in self._output:
             reader.finish()
-        return os.waitstatus_to_exitcode(status)
+        code = os.waitstatus_to_exitcode(status)
+        if self._stopped_by or code == -signal.SIGTERM:
+            raise StoppedBySignal(self._stopped_by or signal.SIGTERM)
+        return code
 
     @contextlib.contextmanager
     def _forwarding_signals(self) -> Iterator[None]:
@@ -162,8 +164,8 @@ class _Child:
                 signal.signal(number, handler)
 
     def _stop_on_signal(self, number: int, frame: FrameType | None) -> None:
-        is_first = not self.stopped_by
-        self.stopped_by = self.stopped_by or number
+        is_first = not self._stopped_by
+        self._stopped_by = self._stopped_by or number
         signal.alarm(STOP_GRACE_S)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGTERM if is_first else signal.SIGKILL)

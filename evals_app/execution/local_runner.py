@@ -11,6 +11,7 @@ import signal
 import uuid
 import warnings
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from django.db.models import Q
@@ -22,10 +23,11 @@ from evals_app.runs.rerun import reload_run
 from evals_app.runs.writes import crashes
 from evals_app.runs.writes.crashes import ProcessDeath
 from evals_app.runs.writes.outcomes import Outcome
-from evals_app.runs.writes.runs import PROCESS_STOPPED, assign_runs, finish_run
+from evals_app.runs.writes.runs import PROCESS_STOPPED, assign_runs, crash_run, finish_run
 from sessions_app.agent_processes import processes
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.delivery.failure import Failure
+from sessions_app.runs.background import repeat
 from sessions_app.store.database import gc_tuning, retry, units_of_work
 from sessions_app.store.errors import StoreFault
 
@@ -145,7 +147,7 @@ def continue_after_death(
     waiting = []
     for run in runs:
         if run.runtime_id in {None, process_id}:  # it died before it took one
-            retry.run_sync(crashes.crash_run, run.pk, str(death))
+            retry.run_sync(crash_run, run.pk, str(death))
         _report_attempts_at_fault(run, listener)
         after = retry.run_sync(reload_run, run.pk)
         if after.active:
@@ -185,20 +187,14 @@ async def _process_row(app_name: str, code_version: str) -> AsyncIterator[str]:
     """Register this process while it runs evals, so that others can tell when its runs crashed."""
     runtime_id = uuid.uuid4().hex
     await units_of_work.write(processes.register, runtime_id, app_name, os.getpid(), code_version)
-    beating = asyncio.create_task(_send_heartbeats(runtime_id))
+    beat = partial(units_of_work.write, processes.record_heartbeat, runtime_id)
+    beating = asyncio.create_task(repeat(beat, processes.HEARTBEAT_S, "The heartbeat of this process"))
     try:
         yield runtime_id
     finally:
         beating.cancel()
         with contextlib.suppress(StoreFault):  # the next program sees that this one has gone
             await units_of_work.write(processes.mark_stopped, runtime_id)
-
-
-async def _send_heartbeats(runtime_id: str) -> None:
-    while True:
-        await asyncio.sleep(processes.HEARTBEAT_S)
-        with contextlib.suppress(StoreFault):  # the next one may be taken
-            await units_of_work.write(processes.record_heartbeat, runtime_id)
 
 
 @contextlib.contextmanager

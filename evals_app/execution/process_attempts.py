@@ -189,11 +189,8 @@ class ProcessAttempts:
             return
         now = context.stopwatch.now()
         since = now - (time.monotonic() - self._store_back_at) if self._store_back_at else 0.0
-        if row.status == Status.RUNNING and (
-            interruption := context.tries.find_interruption(row, now, since)
-        ):
-            self._executor.cancel(attempt_pk)
-            await context.tries.end_interrupted(row, *interruption)
+        is_running = row.status == Status.RUNNING
+        if is_running and await context.tries.interrupt_if_due(row, self._executor, now, since):
             self._release_attempt(attempt_pk)
 
     def _is_own(self, row: EvalAttempt) -> bool:

@@ -92,9 +92,7 @@ class RunMonitor:
         """Set the parallelism, and end attempts that are cancelled or exceed their time limit."""
         self._executor.resize(snapshot.parallelism)
         for attempt in snapshot.running:
-            if interruption := self._tries.find_interruption(attempt, now, self._control.store_back_at):
-                self._executor.cancel(attempt.pk)
-                await self._tries.end_interrupted(attempt, *interruption)
+            await self._tries.interrupt_if_due(attempt, self._executor, now, self._control.store_back_at)
 
 
 def _pending_attempts(run_id: str) -> list[tuple[int, bool]]:

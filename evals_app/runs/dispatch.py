@@ -21,7 +21,7 @@ from sessions_app.runs import background, job_queue
 from sessions_app.runs.runtime_client import RuntimeProvider, provider
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.database.change_listener import subscribe
-from sessions_app.store.errors import RuntimeUnavailable, StoreFault
+from sessions_app.store.errors import RuntimeUnavailable
 
 PAGE_WAIT_S = 2.0
 """Seconds that a page waits for a run to be taken; delivery continues in the background."""
@@ -46,43 +46,25 @@ async def create_and_deliver(create: Callable[[str], EvalRun]) -> EvalRun:
     return run
 
 
-async def resume_and_deliver(run_id: str, take_up: Callable[[], EvalRun]) -> EvalRun:
-    """Restart a run that has ended and deliver it to its agent's process. A cancelled caller undoes neither.
+async def restart_and_deliver(run_id: str, restart: Callable[[str], Sequence[EvalRun]]) -> Sequence[EvalRun]:
+    """Restart a run that has ended, or attempts of it, by `restart(new_run_id)`; deliver the runs that execute them.
 
-    If the store fails and the run is pending nevertheless, it is delivered: an active run cannot be resumed again.
-
-    Raises:
-        StoreFault: the store failed; also what `take_up` raises.
-    """
-    in_doubt = partial(_deliver_own, [run_id])
-    [run] = await background.run_to_completion(_write_and_deliver(lambda: [take_up()], in_doubt))
-    return run
-
-
-async def retry_and_deliver(
-    run_id: str, retry_attempts: Callable[[str], Sequence[EvalRun]]
-) -> Sequence[EvalRun]:
-    """Try attempts of a run again by `retry_attempts(new_run_id)`; deliver the runs that do so, as above.
+    A cancelled caller undoes neither. If the store fails and a run is pending nevertheless, it is delivered: an active
+    run cannot be restarted again.
 
     Raises:
-        StoreFault: the store failed; also what `retry_attempts` raises.
+        StoreFault: the store failed; also what `restart` raises.
     """
     new_run_id = uuid.uuid4().hex
     in_doubt = partial(_deliver_own, [run_id, new_run_id])
-    return await background.run_to_completion(
-        _write_and_deliver(partial(retry_attempts, new_run_id), in_doubt)
-    )
+    return await background.run_to_completion(_write_and_deliver(partial(restart, new_run_id), in_doubt))
 
 
 async def _write_and_deliver(
     change: Callable[[], Sequence[EvalRun]], in_doubt: Callable[[], Coroutine[Any, Any, object]]
 ) -> Sequence[EvalRun]:
     """Write pending runs and deliver them. `in_doubt` is awaited if the write may or may not have succeeded."""
-    try:
-        pending_runs = await units_of_work.write(change)
-    except StoreFault:
-        background.run_in_background(in_doubt())
-        raise
+    pending_runs = await background.write_rows(change, in_doubt)
     await asyncio.gather(*map(start_delivery, pending_runs))
     return pending_runs
 

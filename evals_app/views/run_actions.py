@@ -42,11 +42,10 @@ async def set_parallelism(request: HttpRequest, run_id: str) -> HttpResponse:
 
 async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     """Resume a run with its unfinished attempts."""
-    return _run_page(
-        await dispatch.resume_and_deliver(
-            run_id, lambda: rerun.resume(run_summary.find_run(run_id), person=person_name(request))
-        )
+    [run] = await dispatch.restart_and_deliver(
+        run_id, lambda _: [rerun.resume(run_summary.find_run(run_id), person=person_name(request))]
     )
+    return _run_page(run)
 
 
 async def retry(request: HttpRequest, run_id: str) -> HttpResponse:
@@ -57,7 +56,7 @@ async def retry(request: HttpRequest, run_id: str) -> HttpResponse:
         run = run_summary.find_run(run_id)
         return rerun.retry(run, chosen, run_id=new_id, person=person_name(request))
 
-    return _run_page((await dispatch.retry_and_deliver(run_id, retry_attempts))[0])
+    return _run_page((await dispatch.restart_and_deliver(run_id, retry_attempts))[0])
 
 
 async def repeat(request: HttpRequest, run_id: str) -> HttpResponse:

@@ -108,7 +108,7 @@ class Deliveries:
         try:
             await tries.run(delivery.send)
         except (ServerStopping, asyncio.CancelledError):
-            await _release(delivery)
+            await _release_row(delivery)
             raise
         except Exception as error:
             failure = Failure.of(error)
@@ -117,13 +117,11 @@ class Deliveries:
                 failure = replace(UNEXPECTED, type=failure.type)
             await retry.write(delivery.end, failure, tries.ended)
             raise
-        if tries.ended:
-            self._tries[delivery.key] = (
-                tries  # the process that has taken the row may end before it starts it
-            )
+        if tries.ended:  # the process that has taken the row may end as well before it starts it
+            self._tries[delivery.key] = tries
 
 
-async def _release(delivery: Delivery) -> None:
+async def _release_row(delivery: Delivery) -> None:
     """Leave a row to the next server.
 
     If the store does not accept that, because it fails or this server's row was deleted after a day of silence, the

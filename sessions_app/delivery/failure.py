@@ -28,4 +28,8 @@ class Failure:
     @property
     def text(self) -> str:
         """Message and hint."""
-        return f"{self.message} {self.hint}".strip()
+        return " ".join(filter(None, (self.message, self.hint)))
+
+
+NO_FAILURE = Failure("", "")
+"""What rows store that did not fail."""

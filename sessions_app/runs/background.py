@@ -7,15 +7,20 @@ not be orphaned: it would stay queued forever and block every later run of its s
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from sessions_app.runs import lifecycle
 from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.database.change_listener import subscribe
 from sessions_app.store.errors import StoreFault
 from sessions_app.store.models import Run
+
+log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 Row = TypeVar("Row", bound=Run | None)
@@ -38,6 +43,31 @@ class BackgroundTasks(set[asyncio.Task[Any]]):
         await asyncio.gather(*self, return_exceptions=True)
 
 
+async def repeat(work: Callable[[], Awaitable[object]], seconds: float, subject: str) -> None:
+    """Do work at intervals until cancelled. A failure is logged, naming the subject, and the next time may succeed."""
+    while True:
+        await asyncio.sleep(seconds)
+        await _try_work(work, subject)
+
+
+async def repeat_after_changes(work: Callable[[], Awaitable[object]], pause_s: float, subject: str) -> None:
+    """Do work after changes of the store, like `repeat`. There are at least `pause_s` seconds between two times."""
+    async with subscribe() as changes:
+        while True:
+            await asyncio.sleep(pause_s)
+            await changes.wait()
+            await _try_work(work, subject)
+
+
+async def _try_work(work: Callable[[], Awaitable[object]], subject: str) -> None:
+    try:
+        await work()
+    except StoreFault as fault:
+        log.warning("%s waits for the store: %s", subject, fault.message)
+    except Exception:
+        log.exception("%s failed; retrying.", subject)
+
+
 _tasks = BackgroundTasks()
 
 
@@ -57,10 +87,15 @@ async def create_row(create: Callable[[str], R], run_id: str = "") -> R:
     If the store fails, the run is cancelled: it may have been written nevertheless.
     """
     run_id = run_id or uuid.uuid4().hex
+    return await write_rows(partial(create, run_id), partial(_cancel_run, run_id))
+
+
+async def write_rows(change: Callable[[], R], in_doubt: Callable[[], Coroutine[Any, Any, object]]) -> R:
+    """Write rows. If the store fails, they may be written nevertheless: `in_doubt` runs in the background."""
     try:
-        return await units_of_work.write(create, run_id)
+        return await units_of_work.write(change)
     except StoreFault:
-        run_in_background(_cancel_run(run_id))
+        run_in_background(in_doubt())
         raise
 
 

@@ -62,7 +62,7 @@ async def start_run_now(session_pk: int, request: Mapping[str, Any], source: str
     """
     app_name = await units_of_work.read(_require_startable, session_pk, request)
     await provider().client(app_name)
-    create = partial(_create_run, session_pk, request, source, person)
+    create = partial(lifecycle.create_run, session_pk, request, source, person=person)
     return await background.run_to_completion(_queue_and_deliver(app_name, create))
 
 
@@ -75,15 +75,11 @@ def _require_startable(session_pk: int, request: Mapping[str, Any]) -> str:
     return session.app_name
 
 
-async def _queue_and_deliver(app_name: str, create: Callable[[str], Run]) -> Run:
-    run = await background.create_row(create)
+async def _queue_and_deliver(app_name: str, create: Callable[..., Run]) -> Run:
+    run = await background.create_row(lambda run_id: create(run_id=run_id))
     with suppress(ServerStopping):  # it stays queued for the next server
         await deliveries.deliver(RunDelivery(app_name, run.pk))
     return run
-
-
-def _create_run(session_pk: int, request: Mapping[str, Any], source: str, person: str, run_id: str) -> Run:
-    return lifecycle.create_run(session_pk, request, source, person=person, run_id=run_id)
 
 
 async def cancel_run(run: Run) -> None:

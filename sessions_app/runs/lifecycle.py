@@ -11,14 +11,15 @@ import json
 import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
 from django.db.models.functions import Coalesce, Greatest
 
 from sessions_app.agent_processes import processes
+from sessions_app.delivery.failure import NO_FAILURE, Failure
+from sessions_app.delivery.ownership import PROCESS_STOPPED, SERVER_STOPPED, end_rows, is_claim, is_unassigned
 from sessions_app.lookup import session_missing
 from sessions_app.quotas import quota_enforcement
 from sessions_app.quotas.quota_limits import QuotaLimits
@@ -26,7 +27,6 @@ from sessions_app.runs import job_queue
 from sessions_app.runs.run_usage import read_run_spending
 from sessions_app.store import realms
 from sessions_app.store.database import change_notification
-from sessions_app.store.database.stopwatch import ChangeTimer
 from sessions_app.store.errors import InvocationFinished
 from sessions_app.store.index import index_backlog
 from sessions_app.store.models import AgentSession, Event, Run
@@ -39,12 +39,6 @@ Status = Run.Status
 
 UNSUCCESSFUL = (Status.FAILED, Status.CRASHED, Status.CANCELLED)
 """Final statuses of runs that did not complete their work."""
-
-UNASSIGNED_S = 60.0
-"""Seconds after which a queued run without a process counts as abandoned. Servers assign theirs at once."""
-
-_unassigned = ChangeTimer()
-"""Creation times of queued runs without a process, by run id."""
 
 ORDER_S = 1e-5
 """Minimum distance in seconds between the creation times of two runs of a session."""
@@ -136,8 +130,7 @@ def claim(
     """Start a queued run if no other run of its session is running or queued before it.
 
     Args:
-        claimed_at: start time; None: now. A repeated claim with the same time succeeds again, so that a caller whose
-            first response was lost does not lose the run.
+        claimed_at: start time; None: now. A repeated claim with the same time succeeds again (`is_claim`).
 
     Returns None otherwise, also if the run was assigned to another process: the caller checks the row to decide whether
     to wait or to give up.
@@ -149,7 +142,7 @@ def claim(
         | Q(created_at=OuterRef("created_at"), pk__lt=OuterRef("pk"))
     )
     is_claimable = Q(runtime_id=runtime_id) | Q(runtime_id__isnull=True)
-    claimed = update_runs(
+    update_runs(
         Run.objects.filter(~Exists(earlier), is_claimable, pk=run_id, status=Status.QUEUED),
         status=Status.RUNNING,
         runtime_id=runtime_id,
@@ -158,10 +151,9 @@ def claim(
         started_at=began,
         first_seq=_session_seq(),
     )
-    same_claim = Run.objects.filter(pk=run_id, status=Status.RUNNING, runtime_id=runtime_id, started_at=began)
-    if not claimed and not same_claim.exists():
+    run = Run.objects.select_related("session").filter(pk=run_id).first()
+    if run is None or not is_claim(run, runtime_id, began):
         return None
-    run = Run.objects.select_related("session").get(pk=run_id)
     lean = _strip_request(run.request)
     if lean != run.request:
         Run.objects.filter(pk=run_id).update(request=lean)
@@ -173,22 +165,14 @@ def record_invocation(run_id: str, invocation_id: str) -> None:
     update_runs(Run.objects.filter(pk=run_id, status__in=Run.ACTIVE), invocation_id=invocation_id)
 
 
-class RunError(TypedDict, total=False):
-    """Error of a failed run: its type, message and traceback."""
-
-    error_type: str
-    error: str
-    traceback: str
-
-
 def finish(
     run_id: str,
     status: str,
+    failure: Failure = NO_FAILURE,
     *,
     invocation_id: str = "",
     from_status: Collection[str] = Run.ACTIVE,
     finished_at: float | None = None,
-    **error: Unpack[RunError],
 ) -> bool:
     """End an active run. Return False, without a change, if its status is not in `from_status`.
 
@@ -203,20 +187,26 @@ def finish(
             status=status,
             finished_at=Greatest(now, Coalesce("started_at", now)),
             last_seq=_session_seq(),
-            error_type=clean_text(error.get("error_type", "")),
-            error=clean_error(error.get("error", "")),
-            traceback=clean_error(error.get("traceback", "")),
+            error_type=clean_text(failure.type),
+            error=clean_error(failure.text),
+            traceback=clean_error(failure.traceback),
             invocation_id=Value(invocation_id) if invocation_id else _run_invocation(),
         )
         if ended:
             run = Run.objects.get(pk=run_id)
-            finish_answered(run.session_id, spared=run_id)
-            if status in UNSUCCESSFUL:
-                end = run.finished_at or 0.0
-                traces.close_unfinished(end, session=run.session_id, invocation_id=run.invocation_id)
+            if run.first_seq is not None:
+                _finish_started(run)
             index_backlog.recheck(run.session_id, run.invocation_id)
-            _charge_quotas(run)
     return ended
+
+
+def _finish_started(run: Run) -> None:
+    """End what a run leaves behind if it has started: waiting runs that it answered, traces; and charge its person."""
+    finish_answered(run.session_id, spared=run.pk)
+    if run.status in UNSUCCESSFUL:
+        end = run.finished_at or 0.0
+        traces.close_unfinished(end, session=run.session_id, invocation_id=run.invocation_id)
+    _charge_quotas(run)
 
 
 def _charge_quotas(run: Run) -> None:
@@ -228,25 +218,19 @@ def _charge_quotas(run: Run) -> None:
         )
 
 
-def end_queued(run_id: str, status: str, error_type: str = "", error: str = "") -> bool:
+def end_queued(run_id: str, status: str, failure: Failure = NO_FAILURE) -> bool:
     """End a queued run. Return False if it is not queued."""
-    with transaction.atomic():
-        ended = update_runs(
-            Run.objects.filter(pk=run_id, status=Status.QUEUED),
-            status=status,
-            finished_at=time.time(),
-            last_seq=_session_seq(),
-            error_type=clean_text(error_type),
-            error=clean_error(error),
-        )
-        if ended:
-            index_backlog.recheck(Run.objects.values_list("session_id", flat=True).get(pk=run_id), "")
-    return ended
+    return finish(run_id, status, failure, from_status=(Status.QUEUED,))
 
 
 def request_cancel(run_id: str) -> bool:
     """Request the cancellation of a run. Return False if it is not active."""
     return update_runs(Run.objects.filter(pk=run_id, status__in=Run.ACTIVE), cancel_requested_at=time.time())
+
+
+def begin_cancel(run_id: str) -> bool:
+    """End a queued run, or request the cancellation of a running one. Return whether to wait for its end."""
+    return not end_queued(run_id, Status.CANCELLED) and request_cancel(run_id)
 
 
 def cancel_requests(runtime_id: str) -> list[str]:
@@ -285,33 +269,36 @@ def get_status(run_id: str) -> str | None:
     return Run.objects.filter(pk=run_id).values_list("status", flat=True).first()
 
 
-def list_unstarted_runs(runtime_id: str) -> list[str]:
+def list_unstarted(runtime_id: str) -> list[str]:
     """Return the ids of a process's queued runs that another process can take, oldest first."""
     queued = Run.objects.filter(runtime_id=runtime_id, status=Status.QUEUED).exclude(source=ADK_SOURCE)
     return list(queued.order_by("created_at", "pk").values_list("pk", flat=True))
 
 
-def crash_process_runs(runtime_id: str, why: str, spared: Collection[str] = ()) -> list[str]:
+def crash_run(run_id: str, why: str) -> bool:
+    """End an active run whose process is gone. Return False if it is not active."""
+    return finish(run_id, Status.CRASHED, Failure("RuntimeCrashed", why))
+
+
+def crash_runs(runtime_id: str, why: str, spared: Collection[str] = ()) -> list[str]:
     """End the active runs of a process that is gone, except `spared`. Return their ids."""
-    return _crash_runs(Run.objects.filter(runtime_id=runtime_id).exclude(pk__in=spared), why)
+    return end_rows(Run.objects.filter(runtime_id=runtime_id).exclude(pk__in=spared), crash_run, why)
 
 
-def crash_orphans(*, unassigned_s: float = UNASSIGNED_S) -> list[str]:
+def crash_orphans() -> list[str]:
     """Mark the processes that are gone, and end their active runs. Return the ids of the runs that crashed.
 
-    A queued run without a process counts as abandoned after `unassigned_s`.
     Queued runs wait for the next process (`abandoned_runs`), except those whose caller is gone with the process (ADK's
     paths) and those for which cancellation was requested.
     """
     processes.mark_gone_stopped()
-    abandoned = _abandoned_runs(unassigned_s).filter(cancel_requested_at__isnull=False)
+    abandoned = _abandoned_runs().filter(cancel_requested_at__isnull=False)
     for run_id in abandoned.values_list("pk", flat=True):
         end_queued(run_id, Status.CANCELLED)
-    stopped = Run.objects.filter(runtime__stopped_at__isnull=False)
-    crashed = _crash_runs(stopped.exclude(status=Status.QUEUED), "Its process ended unexpectedly.")
-    return crashed + _crash_runs(
-        stopped.filter(source=ADK_SOURCE), "Its process ended before starting the run."
-    )
+    active = Run.objects.filter(PROCESS_STOPPED, status__in=Run.ACTIVE)
+    crashed = end_rows(active.exclude(status=Status.QUEUED), crash_run, "Its process ended unexpectedly.")
+    untaken = active.filter(source=ADK_SOURCE)
+    return crashed + end_rows(untaken, crash_run, "Its process ended before starting the run.")
 
 
 def abandoned_runs() -> list[tuple[str, str]]:
@@ -319,17 +306,14 @@ def abandoned_runs() -> list[tuple[str, str]]:
     return list(_abandoned_runs().order_by("created_at", "pk").values_list("pk", "session__app_name"))
 
 
-def _abandoned_runs(unassigned_s: float = UNASSIGNED_S) -> QuerySet[Run]:
+def _abandoned_runs() -> QuerySet[Run]:
     """Return the queued runs that belong to no live server.
 
     A runtime ends with its server; queued runs of a runtime that ended alone are reassigned by its server.
     """
-    server_gone = Q(runtime__server__stopped_at__isnull=False)
-    own_server_gone = Q(runtime__server__isnull=True, runtime__stopped_at__isnull=False)
+    own_server_gone = PROCESS_STOPPED & Q(runtime__server__isnull=True)
     queued = Run.objects.filter(status=Status.QUEUED).exclude(source=ADK_SOURCE)
-    unassigned = dict(queued.filter(runtime=None).values_list("pk", "created_at"))
-    never_taken = Q(pk__in=_unassigned.find_unchanged(unassigned, unassigned_s))
-    return queued.filter(server_gone | own_server_gone | never_taken)
+    return queued.filter(SERVER_STOPPED | own_server_gone | is_unassigned(queued, "created_at"))
 
 
 def _strip_request(request: str) -> str:
@@ -346,13 +330,6 @@ def _strip_request(request: str) -> str:
         if isinstance(inline, dict):
             inline.pop("data", None)
     return json.dumps(stripped)
-
-
-def _crash_runs(runs: QuerySet[Run], why: str) -> list[str]:
-    end = partial(finish, status=Status.CRASHED, error_type="RuntimeCrashed", error=why)
-    return [
-        run_id for run_id in runs.filter(status__in=Run.ACTIVE).values_list("pk", flat=True) if end(run_id)
-    ]
 
 
 def _run_invocation() -> Case:

@@ -35,7 +35,7 @@ class RunDelivery(Delivery):
         if ended_processes >= MAX_PROCESSES:
             why = f"{MAX_PROCESSES} processes ended before they had started it. {failure.message}"
             failure = Failure("RuntimeCrashed", why.strip())
-        lifecycle.end_queued(self.key, status, failure.type, failure.text)
+        lifecycle.end_queued(self.key, status, failure)
 
     @override
     def release(self) -> None:

@@ -19,6 +19,7 @@ from evals_app.runs.writes import crashes, runs
 from evals_app.runs.writes.attempts import finish_attempt, start_attempt
 from evals_app.runs.writes.crashes import ProcessDeath
 from evals_app.runs.writes.outcomes import Outcome
+from evals_app.runs.writes.runs import crash_run
 from sessions_app.agent_processes import processes
 from sessions_app.prices import Prices
 from sessions_app.store.database import units_of_work
@@ -101,7 +102,7 @@ def test_run_continues_from_seconds_spent_after_process_death(store, folder, clo
     again.refresh_from_db()
     clock.step(step)
     assert 42 <= elapsed_seconds(again) <= 60
-    crashes.crash_run(run.pk, "The power failed.")
+    crash_run(run.pk, "The power failed.")
     again.refresh_from_db()
     assert (again.finished_at - again.started_at, elapsed_seconds(again)) == pytest.approx((2, 42))
 
@@ -135,7 +136,7 @@ def test_tokens_count_from_last_resume_despite_clock_changes(store, folder, cloc
     other = start_attempt(run.attempts.last().pk, run.started_at + 2)
     assert spending_since(run, [], run.limits_from, limits, Prices()).tokens == 60
     clock.step(step)
-    crashes.crash_run(run.pk, "The power failed.")
+    crash_run(run.pk, "The power failed.")
     run = rerun.resume(EvalRun.objects.get(pk=run.pk))
     assert (run.limits_from, run.limits_seconds) == (None, 0)
     run = runs.claim_run(run.pk, PROCESS)

@@ -17,7 +17,7 @@ from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import attempts, crashes, notes
 from evals_app.runs.writes.crashes import ProcessDeath
 from evals_app.runs.writes.outcomes import Outcome
-from evals_app.runs.writes.runs import assign_runs, claim_run, request_cancel
+from evals_app.runs.writes.runs import assign_runs, claim_run, crash_run, request_cancel
 from sessions_app.agent_processes import processes
 from sessions_app.agents.folder import open_folder
 from sessions_app.runs import lifecycle, runtime_client
@@ -77,13 +77,13 @@ def test_runs_wait_for_next_process_and_start_once(order, monkeypatch):
         attempts.finish_attempt(attempt.pk, Outcome(Status.PASSED))
     server = processes.register("s" * 32, processes.SERVER_APP, 2, "")
     monkeypatch.setattr(processes, "_own_id", server.pk)
-    left = crashes.list_active_runs(PROCESS)
+    left = crashes.list_active(PROCESS)
     assert sorted(left) == sorted([run.id, done.id])
     assert crashes.continue_without_process(PROCESS, DIED) == [run.id]
     assert (
         crashes.continue_without_process(PROCESS, DIED) == []
     )  # done once more, because the store's answer was lost
-    assert crashes.list_pending_runs(left) == [run.id]
+    assert crashes.list_pending(left) == [run.id]
     run.refresh_from_db()
     assert (run.runtime_id, run.resumed) == (server.pk, 1)
 
@@ -231,7 +231,7 @@ def test_resuming_resets_limits(order):
     begin(run, "a")
     crashes.continue_without_process(PROCESS, DIED)
     begin(run, "a")
-    crashes.crash_run(run.id, "The power failed.")
+    crash_run(run.id, "The power failed.")
     run = rerun.resume(EvalRun.objects.get(pk=run.id))
     assert run.limits_from is None
     assert attempt_status.must_run_alone(of(run)["a"])

@@ -24,6 +24,7 @@ from evals_app.runs.writes.attempts import (
     start_attempt,
 )
 from evals_app.runs.writes.model_usage import with_spending
+from evals_app.runs.writes.runs import crash_run
 from sessions_app.agent_processes import processes
 from sessions_app.prices import Price, Prices
 from sessions_app.store.database import units_of_work
@@ -64,7 +65,7 @@ async def crashed_run(play, folder):
     async def die():
         await agent.hangs.wait()
         run_id = await units_of_work.read(EvalRun.objects.values_list("pk", flat=True).get)
-        await units_of_work.write(crashes.crash_run, run_id, "It was killed.")
+        await units_of_work.write(crash_run, run_id, "It was killed.")
 
     dead = asyncio.create_task(die())
     run = await play(three("go", "hang", "go"), agent.answer, parallelism=1)
@@ -441,7 +442,7 @@ def cut_off_with_its_run(attempt):
 
 
 def left_by_a_dead_process(attempt):
-    crashes.crash_run(attempt.run_id, "The power failed.")
+    crash_run(attempt.run_id, "The power failed.")
 
 
 @pytest.mark.parametrize("ended", [cancelled_by_hand, cut_off_with_its_run, left_by_a_dead_process])

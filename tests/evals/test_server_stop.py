@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from devui.supervisor import Supervisor, process_cleanup
+from devui.supervisor import Supervisor
 from devui.supervisor.limits import SupervisorLimits
 from evals_app.files import library
 from evals_app.metrics.config import RunConfig
@@ -145,7 +145,7 @@ async def test_eval_run_of_killed_process_waits_only_for_a_stopping_server(
     for attempt in await units_of_work.read(lambda: list(run.attempts.all()[:attempts_started])):
         await units_of_work.write(start_attempt, attempt.pk)
     await units_of_work.write(
-        process_cleanup.crash_process_runs,
+        crashes.end_with_process,
         process.pk,
         "Killed.",
         [],

@@ -13,8 +13,10 @@ from evals_app.runs import run_orders
 from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import attempts, crashes, runs
 from evals_app.runs.writes.outcomes import MetricScore, Outcome
+from evals_app.runs.writes.runs import crash_run
 from sessions_app.adk import DjangoSessionService
 from sessions_app.agent_processes import processes
+from sessions_app.delivery.ownership import UNASSIGNED_S
 from tests.evals.builders import case, evalset, turn, write
 from tests.settable_clock import STEPS_S, Clock, later
 
@@ -99,7 +101,7 @@ def test_run_without_process_has_crashed(run):
     processes.register("r" * 32, "counter", 1, "v1")
     runs.claim_run(run.id, "r" * 32)
     attempts.start_attempt(first(run).pk)
-    assert crashes.crash_process_runs("r" * 32, "It was killed.") == 1
+    assert crashes.end_with_process("r" * 32, "It was killed.") == []
     now = fresh(run)
     assert (now.status, now.error) == (EvalRun.Status.CRASHED, "It was killed.")
     assert counts(run) == (0, 0, 1, 0, 2)
@@ -121,9 +123,9 @@ def test_unassigned_run_ends_after_timeout_despite_clock_changes(run, monkeypatc
     assert crashes.crash_orphans() == 0
     clock.step(step)
     assert crashes.crash_orphans() == 0
-    with later(crashes.UNASSIGNED_S - 1):
+    with later(UNASSIGNED_S - 1):
         assert crashes.crash_orphans() == 0
-    with later(crashes.UNASSIGNED_S + 1):
+    with later(UNASSIGNED_S + 1):
         assert crashes.crash_orphans() == 1
 
 
@@ -142,7 +144,7 @@ async def test_active_attempt_keeps_its_session(store, folder):
 
     made, attempt = await units_of_work.write(order)
     await DjangoSessionService(realm=attempt.realm).create_session(app_name="counter", user_id="u")
-    await units_of_work.write(crashes.crash_run, made.id, "gone")
+    await units_of_work.write(crash_run, made.id, "gone")
     session = (
         await units_of_work.read(EvalAttempt.objects.select_related("session").get, pk=attempt.pk)
     ).session

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
+from sessions_app.delivery.failure import Failure
 from sessions_app.runs import lifecycle
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import Run
@@ -47,7 +48,7 @@ async def test_run_is_sent_when_created_and_when_ended(story):
         running = await page.until(lambda m: m["type"] == "marks" and f"i-{run.pk}" in m["html"])
         assert 'data-status="running"' in running["html"]
         await units_of_work.write(
-            lambda: lifecycle.finish(run.pk, Status.FAILED, error="no <b>luck</b>", traceback="line 7")
+            lambda: lifecycle.finish(run.pk, Status.FAILED, Failure("", "no <b>luck</b>", "line 7"))
         )
         failed = await page.until(lambda m: m["type"] == "marks" and "failed" in m["html"])
         assert "no &lt;b&gt;luck&lt;/b&gt;" in failed["html"]
@@ -74,7 +75,7 @@ class TestInABrowser:
         speak(story, run)
         state = page.locator(f".invocation[data-invocation='i-{run.pk}'] .run-state")
         expect(state).to_contain_text("Running")
-        lifecycle.finish(run.pk, Status.CRASHED, error_type="RuntimeCrashed", error="Signal 9.")
+        lifecycle.finish(run.pk, Status.CRASHED, Failure("RuntimeCrashed", "Signal 9."))
         expect(state).to_contain_text("Crashed")
         expect(state).to_contain_text("Signal 9.")
         expect(state).to_have_count(1)
@@ -90,7 +91,7 @@ class TestInABrowser:
     def test_a_run_that_leaves_no_event_shows_up_where_it_was(self, open_page: Callable[..., Page], story):
         page = open_page(story)
         lost = begin(story)
-        lifecycle.finish(lost.pk, Status.CRASHED, error="Signal 9.")
+        lifecycle.finish(lost.pk, Status.CRASHED, Failure("", "Signal 9."))
         alone = page.locator(".run-alone")
         expect(alone).to_contain_text("Break it")
         expect(alone).to_contain_text("Crashed")
@@ -142,7 +143,7 @@ class TestInABrowser:
         story.add(errorCode="ValueError", errorMessage="no luck")
         expect(event(page, 2)).to_contain_text("no luck")
         event(page, 2).locator(".event-seq").click()
-        lifecycle.finish(run.pk, Status.FAILED, error="no luck", traceback="File x, line 7")
+        lifecycle.finish(run.pk, Status.FAILED, Failure("", "no luck", "File x, line 7"))
         error = event(page, 2).locator(".event-error")
         expect(error.locator("pre")).to_have_text("File x, line 7")
         expect(page.locator("#detail .event-error pre")).to_have_text("File x, line 7")
@@ -161,5 +162,5 @@ class TestInABrowser:
         page = open_page(story, "?q=luck")
         hit = page.locator("#events [data-seq='2'].is-hit")
         expect(hit).to_be_visible()
-        lifecycle.finish(run.pk, Status.FAILED, error="no luck", traceback="File x, line 7")
+        lifecycle.finish(run.pk, Status.FAILED, Failure("", "no luck", "File x, line 7"))
         expect(hit.locator("pre")).to_have_text("File x, line 7")

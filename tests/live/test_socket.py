@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from sessions_app.delivery.failure import Failure
 from sessions_app.live import consumers, page_socket, snapshot
 from sessions_app.live.session_tail import SessionTail
 from sessions_app.runs import lifecycle
@@ -180,8 +181,8 @@ async def test_runs_are_sent_from_queue_to_traceback(story):
         assert queued["active"]
         assert "Weather?" in queued["html"]
         assert f"/runs/{run.pk}/cancel/" in queued["html"]
-        ends = {"error_type": "ValueError", "error": "no <b>luck</b>", "traceback": "Traceback: line 7"}
-        await units_of_work.write(lambda: lifecycle.finish(run.pk, Run.Status.FAILED, **ends))
+        failure = Failure("ValueError", "no <b>luck</b>", "Traceback: line 7")
+        await units_of_work.write(lifecycle.finish, run.pk, Run.Status.FAILED, failure)
         failed = await page.until(lambda message: message["type"] == "run" and not message["active"])
         assert "ValueError" in failed["html"]
         update = await page.until(lambda message: message["type"] == "marks" and "failed" in message["html"])

@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from sessions_app.delivery.failure import Failure
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import labels
 from sessions_app.store.models import AgentSession, Run
@@ -49,7 +50,7 @@ def test_title_of_failed_session_on_home_is_readable(page: Page):
     story = Story("s1")
     story.asks("Write a report on tea, then one on coffee")
     run = lifecycle.create_run(story.pk, {})
-    lifecycle.finish(run.pk, Run.Status.FAILED, error="The printer does not answer.")
+    lifecycle.finish(run.pk, Run.Status.FAILED, Failure("", "The printer does not answer."))
     AgentSession.objects.update(problem_count=1)
     page.goto("/")
     row = page.locator(".session-links li", has_text="Write a report")

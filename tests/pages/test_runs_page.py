@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from sessions_app.delivery.failure import Failure
 from sessions_app.runs import lifecycle as runs
 from sessions_app.store.models import Run
 from tests.pages.client import Get
@@ -180,7 +181,7 @@ def test_active_run_is_replaced_in_place(get: Get, client: Client):
     create_run(Story("s2"), status="done")
     address = get("/runs/").one("div", id="watch").attrs["hx-get"]
     assert client.get(address).status_code == 204
-    runs.finish(active.pk, Run.Status.FAILED, error_type="ValueError", error="no")
+    runs.finish(active.pk, Run.Status.FAILED, Failure("ValueError", "no"))
     change = get(address)
     assert change.one("tr").attrs["id"] == f"run-{active.pk}"
     assert change.one("tr").one("span", data_status="failed")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sessions_app.delivery.failure import Failure
 from sessions_app.plugins import PROBLEMS
 from sessions_app.problems import all_detectors, problem_queries, session_checks
 from sessions_app.runs import lifecycle
@@ -177,7 +178,7 @@ def test_end_of_a_run_is_checked_after_its_events(story):
     index()
     assert story.session.problem_count == 0
     run = lifecycle.create_run(story.pk, {})
-    lifecycle.finish(run.pk, Run.Status.CRASHED, error="Its process ended.", invocation_id="i1")
+    lifecycle.finish(run.pk, Run.Status.CRASHED, Failure("", "Its process ended."), invocation_id="i1")
     index()
     assert [code for code, _, _ in rows_of(story)] == ["crashed-run"]
 
@@ -192,7 +193,7 @@ def test_end_of_a_run_is_checked_after_its_events(story):
 def test_run_whose_process_died_or_that_was_cancelled(story, status, error, problem):
     story.asks("go")
     run = lifecycle.create_run(story.pk, {})
-    lifecycle.finish(run.pk, status, error=error, invocation_id="i1")
+    lifecycle.finish(run.pk, status, Failure("", error), invocation_id="i1")
     index()
     row = SessionProblem.objects.get()
     assert (row.code, row.severity, story.session.problem_count) == problem
@@ -213,7 +214,7 @@ def test_invocation_of_another_program_that_was_cut_off(story):
 def test_run_that_never_began_is_a_problem_of_the_session():
     story = Story()
     run = lifecycle.create_run(story.pk, {})
-    lifecycle.end_queued(run.pk, Run.Status.FAILED, "AgentLoadError", "No module named 'x'")
+    lifecycle.end_queued(run.pk, Run.Status.FAILED, Failure("AgentLoadError", "No module named 'x'"))
     index()
     assert rows_of(story) == [("run-failed", 0, "")]
 
@@ -224,9 +225,7 @@ def test_session_that_changed_meanwhile_is_checked_again(story):
     checked = session_checks.check_next()
     assert checked is not None
     run = lifecycle.create_run(story.pk, {})
-    lifecycle.finish(
-        run.pk, Run.Status.FAILED, error_type="ValueError", error="bad value", invocation_id="i0"
-    )
+    lifecycle.finish(run.pk, Run.Status.FAILED, Failure("ValueError", "bad value"), invocation_id="i0")
     assert session_checks.store(checked) is False
     index()
     assert [code for code, _, _ in rows_of(story)] == ["run-failed", "tool-error"]
@@ -280,7 +279,7 @@ def test_search_finds_sessions_by_code_and_number(story):
 def test_code_that_is_gone_is_not_found_any_more(story):
     run = lifecycle.create_run(story.pk, {})
     story.asks("go")
-    lifecycle.finish(run.pk, Run.Status.FAILED, error="no such thing", invocation_id="i1")
+    lifecycle.finish(run.pk, Run.Status.FAILED, Failure("", "no such thing"), invocation_id="i1")
     index()
     Run.objects.update(status=Run.Status.DONE)
     AgentSession.objects.update(problems_seq=-1)

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from sessions_app.agent_processes import processes
+from sessions_app.delivery import ownership
 from sessions_app.delivery.process_tries import MAX_PROCESSES
 from sessions_app.runs import lifecycle
 from sessions_app.runs import runtime_client as runs_client
@@ -93,7 +94,7 @@ async def test_long_waiting_runs_are_delivered_during_orphan_sweeps(supervise, m
         delivering = [asyncio.create_task(stage.deliver(run)) for run in queued]
         for run in queued:
             await is_assigned(run)
-        monkeypatch.setattr(lifecycle, "UNASSIGNED_S", 0.0)
+        monkeypatch.setattr(ownership, "UNASSIGNED_S", 0.0)
 
         await kill(stage, nap)
 
@@ -241,14 +242,15 @@ async def test_queued_run_of_killed_server_moves_to_running_server(supervise):
         assert (await read_run(gone_run)).status == Status.QUEUED, "that server may come back with its agents"
 
 
-async def test_a_run_of_adks_path_may_wait_long_for_its_turn(own: Stage):
+async def test_a_run_of_adks_path_may_wait_long_for_its_turn(own: Stage, monkeypatch):
     session = await own.session("talker")
     first = await own.start(session, "say " + " ".join(["word"] * 40), streaming=True)
     await own.first_text(first, "talker")
     asking = asyncio.create_task(own.ask(session, "say hi"))
     await until(lambda: units_of_work.read(Run.objects.count), lambda count: count == 2)
 
-    assert await units_of_work.write(lifecycle.crash_orphans, unassigned_s=0.0) == []
+    monkeypatch.setattr(ownership, "UNASSIGNED_S", 0.0)
+    assert await units_of_work.write(lifecycle.crash_orphans) == []
 
     status, _ = await asking
     assert status == 200

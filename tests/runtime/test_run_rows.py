@@ -11,6 +11,8 @@ import time
 import pytest
 
 from sessions_app.agent_processes import processes
+from sessions_app.delivery.failure import Failure
+from sessions_app.delivery.ownership import UNASSIGNED_S
 from sessions_app.runs import lifecycle
 from sessions_app.store.errors import SessionMissing
 from sessions_app.store.events import build_record
@@ -84,9 +86,7 @@ def test_first_outcome_of_a_run_is_final(session, runtime):
     lifecycle.claim(run.pk, runtime.pk, "v1")
     writes.edit_state(SessionKey("", "weather", "ann", "s1"), {"a": 1})
 
-    assert lifecycle.finish(
-        run.pk, Status.FAILED, error_type="ValueError", error="no \x00", traceback="Traceback…"
-    )
+    assert lifecycle.finish(run.pk, Status.FAILED, Failure("ValueError", "no \x00", "Traceback…"))
     assert not lifecycle.finish(run.pk, Status.DONE)
 
     ended = Run.objects.get(pk=run.pk)
@@ -144,7 +144,7 @@ def test_runs_crash_with_their_process_with_reason(session, runtime):
     lifecycle.assign(done.pk, runtime.pk)
     lifecycle.finish(done.pk, Status.DONE)
 
-    crashed = lifecycle.crash_process_runs(runtime.pk, "Signal 9.")
+    crashed = lifecycle.crash_runs(runtime.pk, "Signal 9.")
 
     assert sorted(crashed) == sorted([running.pk, queued.pk])
     assert status(running) == status(queued) == Status.CRASHED
@@ -171,7 +171,7 @@ def test_unstarted_run_belongs_to_the_server_until_it_ends(session):
     assert lifecycle.abandoned_runs() == []
     lifecycle.assign(run.pk, runtime.pk)
     processes.mark_stopped(runtime.pk)
-    with later(lifecycle.UNASSIGNED_S + 1):
+    with later(UNASSIGNED_S + 1):
         assert (lifecycle.crash_orphans(), lifecycle.abandoned_runs()) == ([], [])
 
     processes.mark_stopped(server.pk)
@@ -204,8 +204,8 @@ def test_queued_run_to_be_cancelled_is_cancelled(session, runtime):
 def test_started_run_is_not_ended_as_queued(session, runtime):
     begun, waiting = new_run(session), new_run(session)
     lifecycle.claim(begun.pk, runtime.pk, "v1")
-    assert not lifecycle.end_queued(begun.pk, Status.FAILED, "X", "no")
-    assert lifecycle.end_queued(waiting.pk, Status.FAILED, "X", "no")
+    assert not lifecycle.end_queued(begun.pk, Status.FAILED, Failure("X", "no"))
+    assert lifecycle.end_queued(waiting.pk, Status.FAILED, Failure("X", "no"))
     assert (status(begun), status(waiting)) == (Status.RUNNING, Status.FAILED)
 
 
@@ -213,7 +213,7 @@ def test_a_run_of_adks_path_is_not_handed_on(session, runtime):
     ours = new_run(session)
     lifecycle.create_run(session.pk, {}, lifecycle.ADK_SOURCE, runtime.pk)
     lifecycle.assign(ours.pk, runtime.pk)
-    assert lifecycle.list_unstarted_runs(runtime.pk) == [ours.pk]
+    assert lifecycle.list_unstarted(runtime.pk) == [ours.pk]
 
 
 def test_run_of_adks_path_crashes_with_its_process(session, runtime):
@@ -234,9 +234,9 @@ def test_untaken_run_is_left_behind_despite_clock_changes(session, monkeypatch, 
     assert lifecycle.abandoned_runs() == []
     clock.step(step)
     assert lifecycle.abandoned_runs() == []
-    with later(lifecycle.UNASSIGNED_S - 1):
+    with later(UNASSIGNED_S - 1):
         assert lifecycle.abandoned_runs() == []
-    with later(lifecycle.UNASSIGNED_S + 1):
+    with later(UNASSIGNED_S + 1):
         assert (lifecycle.crash_orphans(), lifecycle.abandoned_runs()) == ([], [(run.pk, "weather")])
 
 

@@ -9,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.agent_processes import processes
+from sessions_app.delivery.failure import NO_FAILURE, Failure
 from sessions_app.runs import lifecycle
 from sessions_app.store.models import Run
 from sessions_app.timeline import event_window as windows
@@ -30,14 +31,14 @@ def begin(story: Story, text: str = "go") -> Run:
     return run
 
 
-def create_run(story: Story, text: str, status: str, **end: str) -> Run:
+def create_run(story: Story, text: str, status: str, failure: Failure = NO_FAILURE) -> Run:
     """Tell of a run of two events, in an invocation of its own, and how it ended."""
     run = begin(story, text)
     story.invocation = f"i-{text}"
     story.asks(text)
     story.says(f"{text}, yes")
     lifecycle.record_invocation(run.pk, story.invocation)
-    lifecycle.finish(run.pk, status, **end)
+    lifecycle.finish(run.pk, status, failure)
     return run
 
 
@@ -51,9 +52,9 @@ def states(groups: list[InvocationGroup]) -> dict[str, list[str]]:
 
 
 def test_unsuccessful_runs_are_marked_even_before_newer_successes(story):
-    create_run(story, "a", Status.CRASHED, error_type="RuntimeCrashed", error="Signal 9.")
+    create_run(story, "a", Status.CRASHED, Failure("RuntimeCrashed", "Signal 9."))
     create_run(story, "b", Status.CANCELLED)
-    create_run(story, "c", Status.FAILED, error_type="ValueError", error="no", traceback="line 7")
+    create_run(story, "c", Status.FAILED, Failure("ValueError", "no", "line 7"))
     create_run(story, "d", Status.DONE)
     assert states(timeline(story).groups) == {
         "i-a": ["crashed"],
@@ -64,7 +65,7 @@ def test_unsuccessful_runs_are_marked_even_before_newer_successes(story):
 
 
 def test_mark_shows_status_time_error_and_traceback(story, get):
-    run = create_run(story, "a", Status.FAILED, error_type="ValueError", error="no <b>", traceback="line 7")
+    run = create_run(story, "a", Status.FAILED, Failure("ValueError", "no <b>", "line 7"))
     Run.objects.filter(pk=run.pk).update(started_at=10.0, finished_at=13.25)
     create_run(story, "b", Status.DONE)
     head = get(session_path(story)).one("li", "invocation", data_invocation="i-a")
@@ -78,9 +79,7 @@ def test_mark_shows_status_time_error_and_traceback(story, get):
 def test_a_traceback_that_an_event_shows_is_not_shown_twice(story, get):
     run = begin(story)
     story.add(errorCode="ValueError", errorMessage="no")
-    lifecycle.finish(
-        run.pk, Status.FAILED, error_type="ValueError", error="no", traceback="line 7", invocation_id="i1"
-    )
+    lifecycle.finish(run.pk, Status.FAILED, Failure("ValueError", "no", "line 7"), invocation_id="i1")
     page = get(session_path(story)).one("ol", id="events")
     assert [pre.text for pre in page.all("pre")] == ["line 7"]
     assert page.text.count("ValueError") == 1
@@ -119,9 +118,7 @@ def test_each_attempt_of_an_invocation_shows_its_own_error(story):
     for text in ("one", "two"):
         run = begin(story)
         story.add(errorCode="ValueError", errorMessage=text)
-        lifecycle.finish(
-            run.pk, Status.FAILED, error_type="ValueError", error=text, traceback=text, invocation_id="i1"
-        )
+        lifecycle.finish(run.pk, Status.FAILED, Failure("ValueError", text, text), invocation_id="i1")
     lifecycle.finish(begin(story).pk, Status.DONE, invocation_id="i1")
     [group] = timeline(story).groups
     assert [item.run.traceback for item in group.items] == ["one", "two"]
@@ -131,7 +128,7 @@ def test_each_attempt_of_an_invocation_shows_its_own_error(story):
 def test_a_resumed_run_that_is_done_is_news_of_its_invocation(story):
     first = begin(story)
     story.asks("go")
-    lifecycle.finish(first.pk, Status.FAILED, error_type="ValueError", invocation_id="i1")
+    lifecycle.finish(first.pk, Status.FAILED, Failure("ValueError", ""), invocation_id="i1")
     _, known = changed_marks(read_session_runs(story.pk).newest, {})
     second = begin(story)
     lifecycle.record_invocation(second.pk, "i1")
@@ -191,7 +188,7 @@ def test_run_of_dead_process_finds_its_events(story):
     run = begin(story)
     story.invocation = "i2"
     story.asks("go")
-    lifecycle.crash_process_runs("r1", "Signal 9.")
+    lifecycle.crash_runs("r1", "Signal 9.")
     assert Run.objects.get(pk=run.pk).invocation_id == "i2"
     assert states(timeline(story).groups) == {"i1": [], "i2": ["crashed"]}
 
@@ -200,7 +197,7 @@ def test_every_part_of_a_long_invocation_is_marked(story, get):
     run = begin(story)
     for number in range(3 * windows.WINDOW_SIZE):
         story.says(f"event {number}")
-    lifecycle.finish(run.pk, Status.CRASHED, error="Signal 9.", invocation_id="i1")
+    lifecycle.finish(run.pk, Status.CRASHED, Failure("", "Signal 9."), invocation_id="i1")
     for query in ("", f"?before={2 * windows.WINDOW_SIZE}", f"?after={windows.WINDOW_SIZE}"):
         assert "Signal 9." in get(session_path(story, query), target="window").one("div", "run-states").text
 
@@ -208,7 +205,7 @@ def test_every_part_of_a_long_invocation_is_marked(story, get):
 def alone(story: Story, text: str, status: str = Status.CRASHED) -> Run:
     """Tell of a run that left no event."""
     run = begin(story, text)
-    lifecycle.finish(run.pk, status, error_type="RuntimeCrashed", error=f"{text} is lost")
+    lifecycle.finish(run.pk, status, Failure("RuntimeCrashed", f"{text} is lost"))
     return run
 
 
@@ -274,10 +271,10 @@ def test_marks_need_one_query_for_any_number_of_runs(story):
             read_timeline(session, window)
         return [query["sql"] for query in queries]
 
-    create_run(story, "first", Status.CRASHED, error="lost")
+    create_run(story, "first", Status.CRASHED, Failure("", "lost"))
     few = queries()
     for number in range(15):
-        create_run(story, f"{number}", Status.CRASHED, error="lost")
+        create_run(story, f"{number}", Status.CRASHED, Failure("", "lost"))
         alone(story, f"alone {number}")
     many = queries()
     assert len(many) == len(few)

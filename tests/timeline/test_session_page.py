@@ -14,6 +14,7 @@ from django.urls import reverse
 from sessions_app import lookup
 from sessions_app.agents import cards
 from sessions_app.console.questions import CONFIRMATION
+from sessions_app.delivery.failure import Failure
 from sessions_app.paths import session_url
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import deletion
@@ -269,9 +270,7 @@ def test_rewound_and_compacted_events_say_so(story, get):
 
 def test_run_error_is_in_place_with_its_traceback(story, get):
     run = lifecycle.create_run(story.pk, {"new_message": {"parts": [{"text": "Break it"}]}})
-    lifecycle.finish(
-        run.id, Run.Status.FAILED, error_type="E", error="boom", traceback="line 7", invocation_id="i1"
-    )
+    lifecycle.finish(run.id, Run.Status.FAILED, Failure("E", "boom", "line 7"), invocation_id="i1")
     story.add(errorCode="RuntimeError", errorMessage="boom")
     page = get(session_path(story))
     assert "RuntimeError boom" in event(page, 1).text
@@ -487,7 +486,7 @@ def test_hostile_content_is_inert_everywhere_on_the_page(db, get):
         customMetadata={HOSTILE: HOSTILE},
     )
     run = lifecycle.create_run(story.pk, {"new_message": {"parts": [{"text": HOSTILE}]}})
-    lifecycle.finish(run.id, Run.Status.FAILED, error=HOSTILE, traceback=HOSTILE, invocation_id=HOSTILE)
+    lifecycle.finish(run.id, Run.Status.FAILED, Failure("", HOSTILE, HOSTILE), invocation_id=HOSTILE)
     for query in ("", "?seq=1", "?seq=2", "?seq=2&tab=raw"):
         page = get(session_path(story, query))
         assert not page.all("img")

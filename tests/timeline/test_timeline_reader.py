@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sessions_app.delivery.failure import Failure
 from sessions_app.runs import lifecycle
 from sessions_app.store.database.json_sql import IS_REWIND_OR_COMPACTION
 from sessions_app.store.models import Event, Run
@@ -230,7 +231,7 @@ def test_compacted_events_name_the_event_with_their_summary(story):
 
 def test_an_error_shows_the_run_that_broke(story):
     run = lifecycle.create_run(story.pk, {})
-    lifecycle.finish(run.id, Run.Status.FAILED, error="boom", traceback="Traceback …", invocation_id="i1")
+    lifecycle.finish(run.id, Run.Status.FAILED, Failure("", "boom", "Traceback …"), invocation_id="i1")
     story.says("fine")
     story.add(errorCode="RuntimeError", errorMessage="boom")
     rows = items(story)

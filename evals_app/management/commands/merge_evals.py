@@ -15,7 +15,7 @@ from evals_app.cli import results
 from evals_app.cli.evals_command import EvalsCommand, order_confirmations
 from evals_app.cli.terminal import Console
 from evals_app.execution.child_processes import StoppedBySignal
-from evals_app.execution.local_runner import cancel_runs, own_new_runs
+from evals_app.execution.local_runner import own_new_runs
 from evals_app.models import EvalRun
 from evals_app.runs import folder_orders
 from evals_app.runs.merging import copy_earlier_runs, merge_stores
@@ -110,16 +110,7 @@ class Command(EvalsCommand):
             with own_new_runs(run.app_name):
                 if ordered := order_confirmations([run], gate, options["confirm"], agents):
                     console.write_confirmation(ordered)
-                    self._execute_confirmations(ordered, agents, run.app_name, console)
-
-    def _execute_confirmations(
-        self, ordered: Sequence[EvalRun], agents: AgentsFolder, app_name: str, console: Console
-    ) -> None:
-        try:
-            self.execute_runs(ordered, agents, app_name, console)
-        except (KeyboardInterrupt, StoppedBySignal):
-            cancel_runs(ordered)
-            raise
+                    self.execute_runs(ordered, agents, run.app_name, console)
 
 
 def _copy_earlier_runs(runs: Sequence[EvalRun], options: dict[str, Any]) -> tuple[int, str]:

@@ -292,7 +292,6 @@ def _restart_run(
     from evals_app.runs.writes import crashes
     from evals_app.runs.writes.runs import set_parallelism
     from sessions_app.agent_processes import processes
-    from sessions_app.runs import lifecycle
 
     if given := results.list_given_options(options, ORDER_OPTIONS):
         raise BadInput(
@@ -301,13 +300,11 @@ def _restart_run(
         )
     if options["parallelism"] is not None:
         run_orders.check_parallelism(options["parallelism"])
-    lifecycle.crash_orphans()  # a process that was killed said nothing
-    crashes.crash_orphans()
+    crashes.crash_orphans()  # a process that was killed said nothing
     run = _find_run(app_name, name, skip_repeats=bool(options["retry"]))
     gate.read_settings(run)
-    if run.active and run.runtime is not None and not processes.confirm_alive(run.runtime):
-        lifecycle.crash_orphans()
-        crashes.crash_orphans()
+    if run.active and run.runtime is not None:
+        processes.confirm_alive(run.runtime)
     crashes.crash_abandoned(run.pk)
     gate.check_run(rerun.reload_run(rerun.find_first_run_id(run)))
     runs = rerun.retry(run, agents=agents) if options["retry"] else [rerun.resume(run, agents)]

@@ -8,9 +8,11 @@ from django.db import transaction
 
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.writes.failure_causes import find_failure_cause
+from evals_app.runs.writes.model_usage import with_spending
 from evals_app.runs.writes.outcomes import MetricScore, Outcome
 from evals_app.runs.writes.revisions import count_attempt_end, next_attempt_revision
-from sessions_app.delivery.failure import Failure
+from sessions_app.delivery.failure import NO_FAILURE, Failure
+from sessions_app.delivery.ownership import is_claim
 from sessions_app.quotas import quota_enforcement
 from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.store import scopes
@@ -46,7 +48,7 @@ def start_attempt(
     """Start a pending attempt; return None if it is not pending.
 
     `now` is the time of the run's stopwatch (`store.database.stopwatch`); None: the clock's, here and below. A call
-    with the same time is the same change: the first may have been stored though its reply was lost.
+    with the same time is the same change (`is_claim`).
 
     Args:
         runtime_id: the process that executes it, if it has a row.
@@ -55,8 +57,7 @@ def start_attempt(
     started_at = time.time() if now is None else now
     with transaction.atomic():
         attempt = _lock_attempt(attempt_pk)
-        start = (EvalAttempt.Status.RUNNING, started_at, runtime_id)
-        if (attempt.status, attempt.started_at, attempt.runtime_id) == start:
+        if is_claim(attempt, runtime_id, started_at):
             return attempt
         if attempt.status != EvalAttempt.Status.PENDING or (offered and not _is_offered(attempt)):
             return None
@@ -147,7 +148,7 @@ def end_time(attempt: EvalAttempt, now: float | None = None) -> float:
 
 def _end_attempt(attempt: EvalAttempt, outcome: Outcome, finished_at: float | None) -> None:
     """End an attempt under its run's lock. `finished_at`: None if it has not started."""
-    failure = outcome.failure or Failure("", "")
+    failure = outcome.failure or NO_FAILURE
     if finished_at is None:
         attempt.runtime_id = None
     attempt.status = outcome.status
@@ -181,6 +182,14 @@ def set_spending(attempt: EvalAttempt, outcome: Outcome) -> None:
     for name in MEASURED_COLUMNS:
         setattr(attempt, name, getattr(outcome, name))
     attempt.by_model = scopes.dumps(dict(outcome.by_model))
+
+
+def end_try(attempt: EvalAttempt, status: str, failure: Failure, ended_at: float) -> None:
+    """End an interrupted try of an attempt with its spending until then, without saving it. Its traces stay open."""
+    attempt.status, attempt.finished_at = status, ended_at
+    attempt.error_type, attempt.error = failure.type, scopes.clean_error(failure.message)
+    set_spending(attempt, with_spending(attempt))
+    charge_spending(attempt)
 
 
 def charge_spending(attempt: EvalAttempt) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from django.db import transaction
@@ -15,33 +15,26 @@ from evals_app.runs.attempt_status import ENDED_PROCESS, JUDGE_ENDED_PROCESS, PR
 from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.writes.attempts import (
     OPEN_STATUSES,
-    charge_spending,
     close_traces,
     end_time,
+    end_try,
     finish_attempt,
-    set_spending,
 )
 from evals_app.runs.writes.model_usage import with_spending
 from evals_app.runs.writes.resumption import continue_run, reset_attempt
 from evals_app.runs.writes.revisions import next_attempt_revision, next_revision
-from evals_app.runs.writes.runs import assign_runs, end_run, finish_run, last_step
+from evals_app.runs.writes.runs import assign_runs, crash_run, finish_run, last_step, lock_active, release_run
 from sessions_app.agent_processes import processes
 from sessions_app.delivery.failure import Failure
-from sessions_app.store import scopes
+from sessions_app.delivery.ownership import PROCESS_STOPPED, SERVER_STOPPED, end_rows, is_unassigned
+from sessions_app.runs import lifecycle
 from sessions_app.store.database import change_notification
-from sessions_app.store.database.stopwatch import ChangeTimer
 from sessions_app.store.models import Run
 
-UNASSIGNED_S = 60.0
-"""Seconds after which a pending run without a process is an orphan: its creator should own it."""
-
-_unassigned = ChangeTimer()
-"""Queue times of pending runs without a process, by id."""
-
-SERVER_GONE = Q(runtime__server__stopped_at__isnull=False) | Q(
-    runtime__app_name=processes.SERVER_APP, runtime__stopped_at__isnull=False
-)
+SERVER_GONE = SERVER_STOPPED | (PROCESS_STOPPED & Q(runtime__app_name=processes.SERVER_APP))
 """Runs of a server that has ended, or of a process that it started."""
+
+NOT_TAKEN = "No process took it."
 
 FAULT_HANDLER_STATUS = 1
 """Exit status of a process that Python's fault handler ends (`execution/watchdog`)."""
@@ -108,23 +101,23 @@ def continue_without_coordinator(run_id: str, started_at: float | None = None) -
     Its attempts in flight continue in their processes.
 
     Args:
-        started_at: the claim of the coordinator. If another one has claimed the run, nothing changes. None: any claim.
+        started_at: the claim of the coordinator (`lock_active`).
     """
     with transaction.atomic():
-        run = EvalRun.objects.select_for_update().filter(pk=run_id, status=EvalRun.Status.RUNNING).first()
-        if run is None or started_at not in (None, run.started_at):
+        run = lock_active(run_id, started_at)
+        if run is None or run.started_at is None:
             return False
         change_notification.notify_after_commit()
         return _requeue_or_finish(run)
 
 
-def list_active_runs(runtime_id: str) -> list[str]:
+def list_active(runtime_id: str) -> list[str]:
     """Return the active runs of a process."""
     active = EvalRun.objects.filter(runtime_id=runtime_id, status__in=EvalRun.ACTIVE)
     return list(active.order_by("pk").values_list("pk", flat=True))
 
 
-def list_pending_runs(run_ids: list[str]) -> list[str]:
+def list_pending(run_ids: list[str]) -> list[str]:
     """Return those of the runs that are pending, whatever process owns them."""
     waiting = EvalRun.objects.filter(pk__in=run_ids, status=EvalRun.Status.PENDING)
     return list(waiting.order_by("pk").values_list("pk", flat=True))
@@ -184,11 +177,8 @@ def _reset_in_flight(run: EvalRun, runtime_id: str, death: ProcessDeath) -> None
         return
     ended_at = last_step(run.pk)
     for attempt in run.attempts.filter(runtime_id=runtime_id, status=Status.RUNNING):
-        if attempt.cancel_requested_at is not None:
-            finish_attempt(attempt.pk, with_spending(attempt, status=Status.CANCELLED), ended_at)
-        else:
-            _set_interruption(attempt, Failure(PROCESS_GONE, str(death)), ended_at)
-            reset_attempt(attempt, "Its process ended while it was in flight.", next_revision(run.pk))
+        failure = Failure(PROCESS_GONE, str(death))
+        _repeat_or_cancel(attempt, failure, ended_at, "Its process ended while it was in flight.")
 
 
 def _requeue_or_finish(run: EvalRun) -> bool:
@@ -214,49 +204,53 @@ def repeat_attempt(attempt_pk: int, started_at: float | None, failure: Failure, 
         now: time of the run's stopwatch.
     """
     with transaction.atomic():
-        revision = next_attempt_revision(attempt_pk)
+        next_attempt_revision(attempt_pk)  # which locks the run
         attempt = EvalAttempt.objects.select_related("run").get(pk=attempt_pk)
-        if attempt.status != Status.RUNNING or attempt.started_at != started_at:
-            return
-        if attempt.cancel_requested_at is not None:
-            finish_attempt(attempt_pk, with_spending(attempt, status=Status.CANCELLED), now)
-        else:
-            _set_interruption(attempt, failure, now)
-            reset_attempt(attempt, "The store failed while it was in flight.", revision)
+        if attempt.status == Status.RUNNING and attempt.started_at == started_at:
+            _repeat_or_cancel(attempt, failure, now, "The store failed while it was in flight.")
             change_notification.notify_after_commit()
 
 
-def _set_interruption(attempt: EvalAttempt, failure: Failure, now: float) -> None:
-    """Set spending and failure of an interrupted try, without saving it."""
-    set_spending(attempt, with_spending(attempt))
-    charge_spending(attempt)
-    attempt.status, attempt.finished_at = Status.ERROR, end_time(attempt, now)
+def _repeat_or_cancel(attempt: EvalAttempt, failure: Failure, now: float, reason: str) -> None:
+    """Reset an interrupted attempt to pending, for a `reason`; one that a person has cancelled ends."""
+    if attempt.cancel_requested_at is not None:
+        finish_attempt(attempt.pk, with_spending(attempt, status=Status.CANCELLED), now)
+        return
+    end_try(attempt, Status.ERROR, failure, end_time(attempt, now))
     close_traces(attempt)
-    attempt.error_type, attempt.error = failure.type, scopes.clean_error(failure.message)
-
-
-def crash_run(run_id: str, why: str) -> bool:
-    """End an active run whose process is gone: running attempts are errors, pending ones are cancelled."""
-    with transaction.atomic():
-        run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
-        if run is None or not run.active:
-            return False
-        failure = Failure(PROCESS_GONE, why)
-        end_run(run_id, EvalRun.Status.CRASHED, EvalAttempt.Status.ERROR, failure)
-        change_notification.notify_after_commit()
-    return True
+    reset_attempt(attempt, reason, next_revision(attempt.run_id))
 
 
 def crash_abandoned(run_id: str) -> None:
-    """End a pending run whose server has ended, so that another process can resume it now."""
-    if EvalRun.objects.filter(SERVER_GONE, pk=run_id, status=EvalRun.Status.PENDING).exists():
-        crash_run(run_id, "No process took it.")
+    """End the runs without a living owner, and this one if its server has ended: another process can resume it now."""
+    crash_orphans()
+    end_rows(
+        EvalRun.objects.filter(SERVER_GONE, pk=run_id, status=EvalRun.Status.PENDING), crash_run, NOT_TAKEN
+    )
 
 
-def crash_process_runs(runtime_id: str, why: str, statuses: Sequence[str] = EvalRun.ACTIVE) -> int:
-    """End the runs of these statuses whose process is gone; return their number."""
-    runs = EvalRun.objects.filter(runtime_id=runtime_id, status__in=statuses)
-    return sum(crash_run(run_id, why) for run_id in list(runs.values_list("pk", flat=True)))
+def end_with_process(
+    runtime_id: str,
+    why: str,
+    spared: Collection[str] = (),
+    *,
+    is_closing: bool = False,
+    continue_evals: bool = False,
+) -> list[str]:
+    """End the runs and eval runs of a process that is gone, except `spared` runs. Return the ids of the runs.
+
+    If its server is closing too, eval runs are left for the next server unless they have started an attempt; with
+    `continue_evals` all are left.
+    """
+    evals = EvalRun.objects.filter(runtime_id=runtime_id, status__in=EvalRun.ACTIVE)
+    if is_closing and continue_evals:
+        evals = evals.none()
+    elif is_closing:
+        for run_id in list(evals.values_list("pk", flat=True)):
+            release_run(run_id)
+        evals = evals.exclude(status=EvalRun.Status.PENDING)
+    end_rows(evals, crash_run, why)
+    return lifecycle.crash_runs(runtime_id, why, spared)
 
 
 def adopt_abandoned(server_id: str, app_names: Sequence[str] | None = None) -> list[tuple[str, str]]:
@@ -275,21 +269,15 @@ def adopt_abandoned(server_id: str, app_names: Sequence[str] | None = None) -> l
 
 
 def crash_orphans(spared: Q | None = None) -> int:
-    """End active runs that no process will end: theirs has stopped, or none took them. `spared` ones go on elsewhere.
+    """End the conversation runs and eval runs that no process will end; return the number of eval runs.
 
-    Pending runs of a server that has ended are not among them: the next server adopts them (`adopt_abandoned`).
-
-    Call it after `sessions_app.runs.lifecycle.crash_orphans`, which marks the processes that are gone.
+    The process of an eval run has stopped, or none took the run. Pending ones of a server that has ended are not among
+    them: the next server adopts them (`adopt_abandoned`). `spared` ones go on elsewhere.
     """
+    lifecycle.crash_orphans()  # which first marks the processes that are gone
     concerned = EvalRun.objects.exclude(spared) if spared else EvalRun.objects.all()
     pending = concerned.filter(status=EvalRun.Status.PENDING)
-    running = concerned.filter(status=EvalRun.Status.RUNNING)
-    has_stopped = Q(runtime__stopped_at__isnull=False)
-    unassigned = dict(pending.filter(runtime=None).values_list("pk", "queued_at"))
-    is_unassigned = Q(pk__in=_unassigned.find_unchanged(unassigned, UNASSIGNED_S))
-    reason = "The process that ran it has ended."
-    stopped = list(running.filter(has_stopped).values_list("pk", flat=True))
-    ownerless = pending.filter(has_stopped | is_unassigned).exclude(SERVER_GONE)
-    never_started = list(ownerless.values_list("pk", flat=True))
-    ended = sum(crash_run(run_id, reason) for run_id in stopped)
-    return ended + sum(crash_run(run_id, "No process took it.") for run_id in never_started)
+    running = concerned.filter(PROCESS_STOPPED, status=EvalRun.Status.RUNNING)
+    never_started = pending.filter(PROCESS_STOPPED | is_unassigned(pending, "queued_at")).exclude(SERVER_GONE)
+    ended = end_rows(running, crash_run, "The process that ran it has ended.")
+    return len(ended) + len(end_rows(never_started, crash_run, NOT_TAKEN))

@@ -8,7 +8,7 @@ from evals_app.cases import version_contents
 from evals_app.metrics import causes
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.writes.outcomes import Outcome
-from sessions_app.delivery.failure import Failure
+from sessions_app.delivery.failure import NO_FAILURE
 
 Status = EvalAttempt.Status
 
@@ -17,7 +17,7 @@ def find_failure_cause(attempt: EvalAttempt, outcome: Outcome) -> str:
     """Return why an attempt did not pass; "" if it did."""
     if outcome.status not in {Status.FAILED, Status.ERROR, Status.INCOMPLETE}:
         return ""
-    failure = outcome.failure or Failure("", "")
+    failure = outcome.failure or NO_FAILURE
     summaries = [
         causes.MetricSummary(score.metric, score.status, score.reason, score.details)
         for score in outcome.scores

@@ -13,13 +13,14 @@ from django.db import transaction
 from django.db.models import F, Max
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
+from evals_app.runs.attempt_status import PROCESS_GONE
 from evals_app.runs.limits import EvalRunLimits
-from evals_app.runs.writes.attempts import charge_spending, set_spending
-from evals_app.runs.writes.model_usage import with_spending
+from evals_app.runs.writes.attempts import end_try
 from evals_app.runs.writes.outcomes import ProcessFacts, RunFacts
 from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
 from sessions_app.agent_processes import processes
-from sessions_app.delivery.failure import Failure
+from sessions_app.delivery.failure import NO_FAILURE, Failure
+from sessions_app.delivery.ownership import is_claim
 from sessions_app.quotas import quota_enforcement
 from sessions_app.runs import job_queue
 from sessions_app.store import realms, scopes
@@ -164,8 +165,7 @@ def claim_run(run_id: str, runtime_id: str | None, claimed_at: float | None = No
     ordered.
 
     Args:
-        claimed_at: start time; None: now. A call with the same time is the same claim: the first may have been stored
-            though its reply was lost.
+        claimed_at: start time; None: now. A call with the same time is the same claim (`is_claim`).
     """
     now = time.time() if claimed_at is None else claimed_at
     with transaction.atomic():
@@ -174,10 +174,9 @@ def claim_run(run_id: str, runtime_id: str | None, claimed_at: float | None = No
         if run is None:
             return None
         started_at = max(now, (run.last_step_at or 0.0) + MIN_PAUSE_S)
-        claim = (EvalRun.Status.RUNNING, runtime_id, started_at)
         if run.status != EvalRun.Status.PENDING:
-            return run if (run.status, run.runtime_id, run.started_at) == claim else None
-        run.status, run.runtime_id, run.started_at = claim
+            return run if is_claim(run, runtime_id, started_at) else None
+        run.status, run.runtime_id, run.started_at = EvalRun.Status.RUNNING, runtime_id, started_at
         run.limits_from = run.limits_from or started_at
         run.revision += 1
         run.save(update_fields=["status", "runtime", "started_at", "limits_from", "revision"])
@@ -185,17 +184,27 @@ def claim_run(run_id: str, runtime_id: str | None, claimed_at: float | None = No
     return run
 
 
+def lock_active(run_id: str, started_at: float | None = None) -> EvalRun | None:
+    """Return an active run under its row's lock; None if it has ended.
+
+    Args:
+        started_at: start of a claim. If another process has claimed the run since, return None, too. None: any claim.
+    """
+    run = EvalRun.objects.select_for_update().filter(pk=run_id, status__in=EvalRun.ACTIVE).first()
+    return run if run is not None and started_at in (None, run.started_at) else None
+
+
 def release_run(run_id: str, started_at: float | None = None) -> bool:
     """Make a run whose server stops pending again, for the next server; False if it has started an attempt.
 
-    `started_at`: see `finish_run`.
+    `started_at`: see `lock_active`.
     """
     with transaction.atomic():
-        run = EvalRun.objects.select_for_update().filter(pk=run_id, status=EvalRun.Status.RUNNING).first()
+        run = lock_active(run_id, started_at)
         if (
             run is None
+            or run.started_at is None
             or run.cancel_requested_at is not None
-            or started_at not in (None, run.started_at)
             or run.attempts.filter(started_at__gte=run.started_at).exists()
         ):
             return False
@@ -244,20 +253,13 @@ def request_cancel(run_id: str) -> bool:
     are being written, and waiting for them could be a deadlock.
     """
     with transaction.atomic():
-        run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
-        if run is None or not run.active:
+        run = lock_active(run_id)
+        if run is None:
             return False
         is_running = run.status == EvalRun.Status.RUNNING
         if not is_running or job_queue.current_queue() is not None:
-            now, failure = time.time() if is_running else None, Failure("", "")
-            end_run(
-                run_id,
-                EvalRun.Status.CANCELLED,
-                EvalAttempt.Status.CANCELLED,
-                failure,
-                now=now,
-                leaves_traces=is_running,
-            )
+            now = time.time() if is_running else None
+            _end_run(run_id, EvalRun.Status.CANCELLED, now=now, leaves_traces=is_running)
         else:
             EvalRun.objects.filter(pk=run_id).update(
                 cancel_requested_at=time.time(), revision=F("revision") + 1
@@ -279,28 +281,32 @@ def set_parallelism(run_id: str, parallelism: int) -> bool:
 def finish_run(
     run_id: str,
     status: str,
-    failure: Failure | None = None,
+    failure: Failure = NO_FAILURE,
     *,
     because: str = "",
     now: float | None = None,
     started_at: float | None = None,
 ) -> bool:
-    """End an active run; return False if it has ended already. Unfinished attempts are cancelled with the reason.
+    """End an active run; return False if it has ended already. Its unfinished attempts end with the reason.
 
     Args:
-        started_at: start of the claim that ends. If another process has claimed the run since, nothing changes. None:
-            whoever claimed it.
+        started_at: see `lock_active`.
         failure: why the run could not run.
         because: the limit that stopped it.
-        now: time of the run's stopwatch; None: see `end_run`.
+        now: time of the run's stopwatch. None: its last step if it has started, else the clock's time. Its process
+            is gone then, and how long ago that was is unknown if the clock was set meanwhile.
     """
     with transaction.atomic():
-        run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
-        if run is None or not run.active or started_at not in (None, run.started_at):
+        if lock_active(run_id, started_at) is None:
             return False
-        end_run(run_id, status, EvalAttempt.Status.CANCELLED, failure or Failure("", ""), because, now)
+        _end_run(run_id, status, failure, because, now)
         change_notification.notify_after_commit()
     return True
+
+
+def crash_run(run_id: str, why: str) -> bool:
+    """End an active run whose process is gone: running attempts are errors, pending ones are cancelled."""
+    return finish_run(run_id, EvalRun.Status.CRASHED, Failure(PROCESS_GONE, why))
 
 
 PROCESS_STOPPED = "The process that ran it was stopped."
@@ -314,41 +320,36 @@ CANCEL_REASONS = {
 """Final status of a run → why its unfinished attempts were cancelled."""
 
 
-def end_run(
+def _end_run(
     run_id: str,
     status: str,
-    in_flight: str,
-    failure: Failure,
+    failure: Failure = NO_FAILURE,
     because: str = "",
     now: float | None = None,
     *,
     leaves_traces: bool = False,
 ) -> None:
-    """End a run under its row's lock, with its active attempts.
+    """End a run under its row's lock, with its active attempts: those of a crashed run that are in flight are errors.
 
-    Args:
-        status: final status of the run.
-        in_flight: final status of running attempts: cancelled, or an error with this failure.
-        failure: why the run could not run; empty type: it could.
-        because: the limit that stopped it.
-        now: time of the run's stopwatch. None: its last step if it has started, else the clock's time. Its process
-            is gone then, and how long ago that was is unknown if the clock was set meanwhile.
-        leaves_traces: leave open traces of its attempts to the caller (`close_run_traces`).
+    Arguments as in `finish_run`. `leaves_traces`: open traces of its attempts are the caller's (`close_run_traces`).
     """
+    has_crashed = status == EvalRun.Status.CRASHED
+    in_flight = EvalAttempt.Status.ERROR if has_crashed else EvalAttempt.Status.CANCELLED
     revision = next_revision(run_id)
     attempts = EvalAttempt.objects.filter(run_id=run_id)
     ended_at = max(last_step(run_id), now or 0.0) or time.time()
     why = because or CANCEL_REASONS.get(EvalRun.Status(status), "")
     running = list(attempts.filter(status=EvalAttempt.Status.RUNNING).select_related("run"))
     for attempt in running:
-        attempt.finished_at, attempt.revision = ended_at, revision
-        _end_in_flight(attempt, in_flight, failure, why)
+        end_try(attempt, in_flight, failure if has_crashed else NO_FAILURE, ended_at)
+        attempt.stopped_because, attempt.revision = "" if has_crashed else why, revision
+        attempt.save(force_update=True)
     if running and not leaves_traces:
         traces.close_unfinished(ended_at, session__realm__in=[attempt.realm for attempt in running])
     waiting = attempts.filter(status=EvalAttempt.Status.PENDING).update(
         status=EvalAttempt.Status.CANCELLED, runtime=None, revision=revision, stopped_because=why
     )
-    column = COUNT_COLUMNS[EvalAttempt.Status(in_flight)]
+    column = COUNT_COLUMNS[in_flight]
     EvalRun.objects.filter(pk=run_id).update(**{column: F(column) + len(running)})
     EvalRun.objects.filter(pk=run_id).update(
         status=status,
@@ -368,18 +369,6 @@ def close_run_traces(run_id: str) -> None:
     ended_at = attempts.aggregate(at=Max("finished_at"))["at"]
     if ended_at is not None:
         traces.close_unfinished(ended_at, session__realm__in=attempts.values("realm"))
-
-
-def _end_in_flight(attempt: EvalAttempt, status: str, failure: Failure, why: str) -> None:
-    """End an interrupted attempt with its spending until then. Its traces stay open."""
-    attempt.status = status
-    if status == EvalAttempt.Status.ERROR:
-        attempt.error_type, attempt.error = failure.type, scopes.clean_error(failure.message)
-    else:
-        attempt.stopped_because = why
-    set_spending(attempt, with_spending(attempt))
-    charge_spending(attempt)
-    attempt.save(force_update=True)
 
 
 def last_step(run_id: str) -> float:

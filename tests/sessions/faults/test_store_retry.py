@@ -20,6 +20,7 @@ from google.adk.events.event import Event
 from devui.runtime.run_queue import RunQueue
 from sessions_app.adk import DjangoSessionService
 from sessions_app.agent_processes import processes
+from sessions_app.delivery.failure import Failure
 from sessions_app.runs import background, lifecycle
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.errors import AlreadyExists, StoreBusy, StoreFull, StoreUnavailable
@@ -149,7 +150,7 @@ async def test_first_end_of_a_run_counts_even_if_caller_is_cancelled(store, monk
         return finish(*arguments, **named)
 
     monkeypatch.setattr(lifecycle, "finish", away)
-    failing_run = asyncio.create_task(turns.finish(live, Status.FAILED, error_type="ValueError"))
+    failing_run = asyncio.create_task(turns.finish(live, Status.FAILED, Failure("ValueError", "")))
     await asyncio.sleep(0.05)
     assert not await turns.cancel(live.id)
     failing_run.cancel()
