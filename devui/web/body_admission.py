@@ -177,7 +177,7 @@ class PendingBody:
             self.release()
         if is_end and not self.is_admitted:
             await self._send({**message, "more_body": True})
-            await self._drain()
+            await self._drain_body()
             message = {"type": "http.response.body"}
         await self._send(message)
 
@@ -186,7 +186,7 @@ class PendingBody:
         self._admission.visitors.release(self)
         self._body.release()
 
-    async def _drain(self) -> None:
+    async def _drain_body(self) -> None:
         """Drop the rest of the body until it ends, the client disconnects or the time is over."""
         try:
             if not self._body.is_complete and self._admission.refused.hold(self, 1):

@@ -75,9 +75,9 @@ class Deliveries:
     def start(self, delivery: Delivery) -> asyncio.Task[None]:
         """Deliver a row in a task of its own, unless one does."""
         if not self._is_being_delivered(delivery.key):
-            task = asyncio.create_task(self._deliver(delivery))
+            task = asyncio.create_task(self._deliver_row(delivery))
             self._tasks[delivery.key] = task
-            task.add_done_callback(lambda done: self._forget(delivery.key, done))
+            task.add_done_callback(lambda done: self._forget_delivery(delivery.key, done))
         return self._tasks[delivery.key]
 
     def redeliver(self, delivery: Delivery, end: ProcessEnded) -> None:
@@ -97,13 +97,13 @@ class Deliveries:
         """Tell whether a task is delivering a row. A finished task no longer counts."""
         return key in self._tasks and not self._tasks[key].done()
 
-    def _forget(self, key: str, done: asyncio.Task[None]) -> None:
+    def _forget_delivery(self, key: str, done: asyncio.Task[None]) -> None:
         if self._tasks.get(key) is done:
             del self._tasks[key]
         if not done.cancelled() and (error := done.exception()):
             log.warning("A run could not be delivered: %s", error)
 
-    async def _deliver(self, delivery: Delivery) -> None:
+    async def _deliver_row(self, delivery: Delivery) -> None:
         tries = self._tries.pop(delivery.key, ProcessTries(delivery.retried))
         try:
             await tries.run(delivery.send)

@@ -68,9 +68,9 @@ FAILURES_READ = 20
 
 def read_state_evidence(session: AgentSession) -> StateEvidence:
     """Read the evidence of the current state that a session reads. The number of queries is constant."""
-    keys = _keys(session, history.owners_at(session))
+    keys = _read_keys(session, history.owners_at(session))
     others = _other_sessions(session)
-    invocations = _invocations(session)
+    invocations = _read_invocations(session)
     return StateEvidence(
         session_pk=session.pk,
         user_id=session.user_id,
@@ -79,7 +79,7 @@ def read_state_evidence(session: AgentSession) -> StateEvidence:
         other_sessions=sum(other.user_id == session.user_id for other in others.values()),
         temp_keys=_temp_keys(session, invocations),
         invocations=invocations,
-        failures=_failures(session),
+        failures=_read_failures(session),
         instruction_keys=list(_keys_in_instructions(cards.read_description(session.app_name))),
     )
 
@@ -121,7 +121,7 @@ class _Octets(Func):
         return self.as_sql(compiler, connection, template="LENGTH(CAST(%(expressions)s AS BLOB))", **context)
 
 
-def _keys(session: AgentSession, owners: history.Owners) -> list[KeyEvidence]:
+def _read_keys(session: AgentSession, owners: history.Owners) -> list[KeyEvidence]:
     at = PointPair(session, owners, owners)
     last = first_keys(at, dict.fromkeys(Scope, ""), MOST_KEYS)
     pks = [key.later for scope in Scope for key in last[scope] if key.later is not None]
@@ -163,35 +163,35 @@ def _other_sessions(session: AgentSession) -> dict[int, AgentSession]:
         pk=session.pk
     )
     newest = others_of_app.order_by("-updated_at", "-pk").only("pk", "session_id", "user_id")
-    own = newest.filter(user_id=session.user_id)[:SESSIONS_READ]
+    user_sessions = newest.filter(user_id=session.user_id)[:SESSIONS_READ]
     others = newest.exclude(user_id=session.user_id)[:SESSIONS_READ]
-    return {each.pk: each for each in [*own, *others]}
+    return {session_row.pk: session_row for session_row in [*user_sessions, *others]}
 
 
 def _same_values(
     session: AgentSession, others: Mapping[int, AgentSession], keys: Sequence[KeyEvidence]
 ) -> list[SameValue]:
     """Return the other sessions with the same value of a key. The database compares whole values."""
-    own = [scopes.key_id(key.key) for key in keys if key.scope == Scope.SESSION]
-    if not own or not others:
+    session_key_ids = [scopes.key_id(key.key) for key in keys if key.scope == Scope.SESSION]
+    if not session_key_ids or not others:
         return []
-    whole = Coalesce("private", "value", output_field=TextField())
-    here = SessionState.objects.filter(owner=session, key_id=OuterRef("key_id")).values(whole=whole)
-    rows = SessionState.objects.filter(owner__in=others, key_id__in=own).annotate(
-        whole=whole, here=Subquery(here)
+    full_value = Coalesce("private", "value", output_field=TextField())
+    own_value = SessionState.objects.filter(owner=session, key_id=OuterRef("key_id")).values(whole=full_value)
+    rows = SessionState.objects.filter(owner__in=others, key_id__in=session_key_ids).annotate(
+        whole=full_value, here=Subquery(own_value)
     )
     same = rows.filter(whole=F("here")).order_by("-owner_id").values_list("key", "owner_id")
     return [SameValue(key, pk, others[pk].session_id, others[pk].user_id) for key, pk in same]
 
 
-def _invocations(session: AgentSession) -> list[Invocation]:
+def _read_invocations(session: AgentSession) -> list[Invocation]:
     events = Event.objects.filter(session=session, seq__gt=session.last_seq - EVENTS_READ).order_by("seq")
     first: dict[str, int] = {}
     authors: dict[str, set[str]] = {}
     for seq, invocation_id, author in events.values_list("seq", "invocation_id", "author"):
         first.setdefault(invocation_id, seq)
         authors.setdefault(invocation_id, set()).add(author)
-    return [Invocation(each, seq, frozenset(authors[each])) for each, seq in first.items() if each]
+    return [Invocation(name, seq, frozenset(authors[name])) for name, seq in first.items() if name]
 
 
 def _temp_keys(session: AgentSession, invocations: Sequence[Invocation]) -> list[TempKey]:
@@ -202,7 +202,7 @@ def _temp_keys(session: AgentSession, invocations: Sequence[Invocation]) -> list
     return [TempKey(scopes.TEMP_PREFIX + key, seq, invocation_id) for key, seq, invocation_id in rows]
 
 
-def _failures(session: AgentSession) -> list[FailureText]:
+def _read_failures(session: AgentSession) -> list[FailureText]:
     """Return the errors of events, and of runs that left no event."""
     events = Event.objects.filter(IS_ERROR, session=session).order_by("-seq")
     runs = Run.objects.filter(Q(session=session) & ~Q(error="")).order_by("-created_at")

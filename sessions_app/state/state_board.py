@@ -198,7 +198,7 @@ def _read_now(session: AgentSession, running: Run | None) -> tuple[Owners, int, 
     """
     untracked = UntrackedKey.objects.filter(session=session).order_by("-pk").values_list("pk", Value(0))[:1]
     users, apps, newest = read_together(*history.shared_owner_rows(session), untracked)
-    now = history.owners_of_rows(session, users, apps)
+    now = history.row_owners(session, users, apps)
     user_version, app_version = now.positions.get(Scope.USER), now.positions.get(Scope.APP)
     newest_pk = newest[0][0] if newest else 0
     return now, newest_pk, state_mark(session.last_seq, user_version, app_version, newest_pk, running)

@@ -69,7 +69,9 @@ def test_a_metric_that_could_not_run_and_a_state_that_differs_are_causes():
         "failed",
         details={"state": [{"path": "user:n", "matches": False}]},
     )
-    unrun = stored_runs.MetricScore(0, "safety_v1", None, None, 1.0, "not_evaluated", "needs Vertex\nand more")
+    unrun = stored_runs.MetricScore(
+        0, "safety_v1", None, None, 1.0, "not_evaluated", "needs Vertex\nand more"
+    )
     run = stored_runs.run(
         stored_runs.version(cases("state", "unrun", "unjudged")),
         {

@@ -76,14 +76,14 @@ def user_data(evidence: StateEvidence) -> Iterator[Problem]:
             text = f"has the same value in {len(own_sessions) + 1} sessions of this user, and in no other user's."
             links = [*write_links(key.writes[:1]), *own_sessions[:LINKS_SHOWN]]
             yield Problem(text, key=key.name, links=links)
-        elif _is_of_user(key.key) and any(map(is_by_hand, key.writes)):
+        elif _is_user_fact(key.key) and any(map(is_by_hand, key.writes)):
             text = "is named like a fact about the user, but ends with this session."
             yield Problem(text, key=key.name, links=write_links(key.writes[:1]))
 
 
-def _is_of_user(key: str) -> bool:
+def _is_user_fact(key: str) -> bool:
     """Return whether a key is named like a fact about the user: `email`, `userEmail`."""
-    words = _words(key)
+    words = _split_words(key)
     bare = words[1:] if words[:1] == ["user"] else words
     return "_".join(words) in USER_NAMES or "_".join(bare) in USER_NAMES
 
@@ -96,7 +96,7 @@ def _is_of_user(key: str) -> bool:
 def intermediate(evidence: StateEvidence) -> Iterator[Problem]:
     """Find keys named as temporary, and keys emptied again within an invocation."""
     for key in evidence.of(Scope.SESSION):
-        words = set(_words(key.key)) & INTERMEDIATE_WORDS
+        words = set(_split_words(key.key)) & INTERMEDIATE_WORDS
         is_number = key.text[0] in "-0123456789"
         if words and not (words == {"temp"} and is_number):
             text = f"is called “{min(words)}”, but is stored for the whole session."
@@ -169,7 +169,7 @@ def app_contested(evidence: StateEvidence) -> Iterator[Problem]:
     for key in evidence.of(Scope.APP):
         writes = [write for write in key.writes if is_by_hand(write)]
         users = {write.user_id for write in writes}
-        if len(users) < 2 or len({write.value for write in writes}) < 2 or _grows(writes):
+        if len(users) < 2 or len({write.value for write in writes}) < 2 or _is_growing(writes):
             continue
         newest: dict[str, KeyWriteEvidence] = {}
         for write in writes:
@@ -178,7 +178,7 @@ def app_contested(evidence: StateEvidence) -> Iterator[Problem]:
         yield Problem(text, key=key.name, links=write_links(list(newest.values())[:LINKS_SHOWN]))
 
 
-def _grows(writes: Sequence[KeyWriteEvidence]) -> bool:
+def _is_growing(writes: Sequence[KeyWriteEvidence]) -> bool:
     """Return whether every write gave a higher number than the one before: none was lost."""
     numbers = [write.value or "" for write in writes]
     return all(map(str.isdecimal, numbers)) and all(
@@ -201,8 +201,10 @@ def user_lonely(evidence: StateEvidence) -> Iterator[Problem]:
         turns = {write.invocation_id for write in writes}
         if is_own and len(turns) >= LONELY_WRITES:
             number = evidence.other_sessions
-            others = "another session" if number == 1 else f"{number} other sessions"
-            text = f"has its last {len(writes)} writes from this session alone; the user has {others}."
+            other_sessions = "another session" if number == 1 else f"{number} other sessions"
+            text = (
+                f"has its last {len(writes)} writes from this session alone; the user has {other_sessions}."
+            )
             yield Problem(text, key=key.name, links=write_links([writes[-1], writes[0]]))
 
 
@@ -224,21 +226,21 @@ def naming(evidence: StateEvidence) -> Iterator[Problem]:
 def _similar_names(keys: Sequence[KeyEvidence]) -> Iterator[tuple[str, Problem]]:
     alike: dict[tuple[object, ...], list[KeyEvidence]] = defaultdict(list)
     for key in keys:
-        words = _words(key.key)
+        words = _split_words(key.key)
         if words:
             alike[("words", *words)].append(key)
-            alike[("number", _json_type(key.text), *words[:-1], _singular(words[-1]))].append(key)
+            alike[("number", _json_type(key.text), *words[:-1], _singular_word(words[-1]))].append(key)
     for group in alike.values():
         for key in group if len({key.key for key in group}) > 1 else []:
-            other = next(each for each in group if each.key != key.key)
+            other = next(key_evidence for key_evidence in group if key_evidence.key != key.key)
             text = f"differs little from `{other.name}`: two keys, or one that is misspelt?"
             links = write_links([*key.writes[:1], *other.writes[:1]])
             yield key.name, Problem(text, key=key.name, links=links)
 
 
 def _odd_styles(keys: Sequence[KeyEvidence]) -> dict[str, Problem]:
-    styled = [(key, style) for key in keys if (style := _style(key.key))]
-    counts = {style: sum(each == style for _, each in styled) for _, style in styled}
+    styled = [(key, style) for key in keys if (style := _name_style(key.key))]
+    counts = {style: sum(key_style == style for _, key_style in styled) for _, style in styled}
     if len(counts) < 2:
         return {}
     usual = max(counts, key=lambda style: counts[style])
@@ -310,20 +312,20 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|$)', re.DOTALL)
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 
 
-def _words(key: str) -> list[str]:
+def _split_words(key: str) -> list[str]:
     """Return the words of a name in any style, in lower case."""
     return [word.lower() for word in _WORD.findall(key)]
 
 
-def _singular(word: str) -> str:
+def _singular_word(word: str) -> str:
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
     return word[:-1] if word.endswith("s") and not word.endswith("ss") and len(word) > 3 else word
 
 
-def _style(key: str) -> str:
+def _name_style(key: str) -> str:
     """Return the style in which a name joins its words; empty for a single word."""
-    if not key.isascii() or len(_words(key)) < 2:
+    if not key.isascii() or len(_split_words(key)) < 2:
         return ""
     for sign, style in (("_", "snake_case"), ("-", "kebab-case"), (".", "dotted")):
         if sign in key:

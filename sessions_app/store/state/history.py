@@ -121,7 +121,7 @@ def state_at(session: AgentSession, event: Event | None = None) -> StateAt:
 def owners_at(session: AgentSession, event: Event | None = None) -> Owners:
     """Return the owners of a session's scopes and the positions that an event saw, or the current ones. One query."""
     users, apps = read_together(*shared_owner_rows(session))
-    now = owners_of_rows(session, users, apps)
+    now = row_owners(session, users, apps)
     return now.at(event) if event else now
 
 
@@ -132,7 +132,7 @@ def shared_owner_rows(session: AgentSession) -> tuple[QuerySet[Any, Any], QueryS
     return users, AppScope.objects.filter(**of_app).values_list("pk", "version")
 
 
-def owners_of_rows(session: AgentSession, users: Rows, apps: Rows) -> Owners:
+def row_owners(session: AgentSession, users: Rows, apps: Rows) -> Owners:
     """Return the owners of a session's scopes at their current positions, from the rows of `shared_owner_rows`."""
     ids, positions = {Scope.SESSION: session.pk}, {Scope.SESSION: session.last_seq}
     for scope, rows in ((Scope.USER, users), (Scope.APP, apps)):
