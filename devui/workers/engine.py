@@ -54,7 +54,7 @@ LOST_S = 5.0
 
 FORGET_S = 24 * 3600
 """Seconds of silence after which Procrastinate forgets a worker. A worker that it has forgotten can take no jobs, and
-`retry_jobs_of_gone_workers` does not wait for that.
+`retry_abandoned_jobs` does not wait for that.
 """
 
 REDELIVERY_S = 2

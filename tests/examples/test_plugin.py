@@ -66,7 +66,7 @@ from sessions_app.problems import problem_queries, session_checks
 key = SessionKey(realm="", app_name="travel", user_id="ann", session_id="s1")
 session = writes.create_session(key, {"user:trip": {"from": "03/04/2027"}})
 session_checks.store(session_checks.check(session))
-for problem in problem_queries.problems_of(session).state_rows:
+for problem in problem_queries.read_problems(session).state_rows:
     print(problem.row.code, problem.row.key, problem.row.text)
 """)
     assert printed == 'ambiguous-date user:trip has the date "03/04/2027".\n'
