@@ -5,7 +5,7 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from devui.apis.urls import ADK, V1, ApiUrls
 from sessions_app.roles import PUBLIC, READ, SIGN_IN, SIGN_OUT
-from sessions_app.routes import Route, read_rules
+from sessions_app.routes import Route, list_rules
 
 
 def _login_urls() -> list[URLPattern | URLResolver]:
@@ -34,7 +34,7 @@ PAGES: list[URLPattern | URLResolver] = [
     path("", include("sessions_app.urls")),
     path("", include("evals_app.urls")),
 ]
-read_rules(PAGES)  # refuses a route without rules; those of the APIs are checked when they are built
+list_rules(PAGES)  # refuses a route without rules; those of the APIs are checked when they are built
 
 urlpatterns = [*PAGES, ApiUrls("api/v1/", V1), ApiUrls("", ADK)]
 

@@ -4,9 +4,9 @@ from sessions_app.roles import AccessRule, Role
 
 RUN_EVALS = AccessRule(Role.RUNNER, "run", "evals")
 CANCEL_EVALS = AccessRule(Role.RUNNER, "cancel", "eval run")
-NOTE = AccessRule(Role.RUNNER, "note", "eval run")
-EVALSET = AccessRule(Role.RUNNER, "edit", "evalset")
-REVIEWED_EVALSET = AccessRule(Role.RUNNER, form_field="seen", variants={"*": EVALSET})
+WRITE_NOTE = AccessRule(Role.RUNNER, "note", "eval run")
+EDIT_EVALSET = AccessRule(Role.RUNNER, "edit", "evalset")
+REVIEWED_EVALSET = AccessRule(Role.RUNNER, form_field="seen", variants={"*": EDIT_EVALSET})
 DELETE_RUN = AccessRule(Role.ADMIN, "delete", "eval run")
 DELETE_EVALSET = AccessRule(Role.ADMIN, "delete", "evalset")
 EXPORT_EVALSETS = AccessRule(Role.READER, "export", "evalset")

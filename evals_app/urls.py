@@ -6,12 +6,12 @@ import sessions_app.paths  # noqa: F401 - registers the `seg` converter
 from evals_app.roles import (
     CANCEL_EVALS,
     DELETE_EVALSET,
-    EVALSET,
+    EDIT_EVALSET,
     EXPORT_EVALS,
     EXPORT_EVALSETS,
-    NOTE,
     REVIEWED_EVALSET,
     RUN_EVALS,
+    WRITE_NOTE,
 )
 from sessions_app.roles import READ, AccessRule
 from sessions_app.routes import Route
@@ -41,10 +41,13 @@ urlpatterns = [
         post=CANCEL_EVALS,
     ),
     page(
-        RUN_PATH + "attempts/<int:attempt>/note/", "run_actions.note_attempt", "eval-attempt-note", post=NOTE
+        RUN_PATH + "attempts/<int:attempt>/note/",
+        "run_actions.note_attempt",
+        "eval-attempt-note",
+        post=WRITE_NOTE,
     ),
-    page(RUN_PATH + "note/", "run_actions.note_run", "eval-run-note", post=NOTE),
-    page(RUN_PATH + "baseline/", "run_actions.mark_baseline", "eval-run-baseline", post=NOTE),
+    page(RUN_PATH + "note/", "run_actions.note_run", "eval-run-note", post=WRITE_NOTE),
+    page(RUN_PATH + "baseline/", "run_actions.mark_baseline", "eval-run-baseline", post=WRITE_NOTE),
     page(RUN_PATH + "compare/", "run_comparison.compare", "eval-run-compare", get=READ),
     page(RUN_PATH + "compare/export/", "run_comparison.export", "eval-compare-export", get=EXPORT_EVALS),
     page(
@@ -56,15 +59,15 @@ urlpatterns = [
     page(RUN_PATH + "export/<str:kind>/", "run_reports.export", "eval-run-export", get=EXPORT_EVALS),
     page("evals/prices/", "prices.prices", "prices", get=READ),
     page(SET_PATH + "trend/", "trends.trend", "eval-trend", get=READ),
-    page("evals/new/", "evalset_creation.new", "eval-new", get=READ, post=EVALSET.with_app_field("app")),
+    page("evals/new/", "evalset_creation.new", "eval-new", get=READ, post=EDIT_EVALSET.with_app_field("app")),
     page(
         "evals/upload/",
         "evalset_creation.upload",
         "eval-upload",
         get=READ,
-        post=EVALSET.with_app_field("app"),
+        post=EDIT_EVALSET.with_app_field("app"),
     ),
-    page("evals/record/", "evalset_creation.record", "eval-record", get=READ, post=EVALSET),
+    page("evals/record/", "evalset_creation.record", "eval-record", get=READ, post=EDIT_EVALSET),
     page("evals/replay/<int:pk>/", "session_replays.replay", "session-replay", get=READ, post=RUN_EVALS),
     page(SET_PATH, "evalsets.evalset", "evalset", get=READ, post=RUN_EVALS),
     page(SET_PATH + "case/", "case_editor.edit", "eval-case", get=READ, post=REVIEWED_EVALSET),

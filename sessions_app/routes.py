@@ -1,6 +1,7 @@
 """Routes of pages, API operations and sockets, each with the rule of every method that it accepts.
 
-A route without rules is refused where it is declared, so a server with such a route does not start.
+A page without rules is refused where it is declared, so a server with such a page does not start; an operation of an
+API and a socket when they are imported, which is at the first request for one.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def declared_rules(view: Any) -> Mapping[str, AccessRule]:
 
 
 def match_rule(match: ResolverMatch, method: str) -> AccessRule | None:
-    """Return the rule of a method of a route, without those of forms; None if nobody may send such a request."""
+    """Return the rule of a request before its form is read. Safe methods without a rule have `READ`, others None."""
     is_safe = method in SAFE_METHODS
     rule = declared_rules(match.func).get("GET" if is_safe else method)
     return rule or (READ if is_safe else None)
@@ -63,7 +64,7 @@ def match_route(request: HttpRequest) -> ResolverMatch | None:
 
 
 def find_rule(request: HttpRequest) -> AccessRule | None:
-    """Return the rule of a request, without those of its form; None if no route has its address and method."""
+    """Return the rule of a request before its form is read; None if no route has its address and accepts its method."""
     match = match_route(request)
     return match_rule(match, request.method or "") if match else None
 
@@ -75,19 +76,28 @@ def rules_by_method(route: str, rules: Mapping[str, AccessRule]) -> dict[str, Ac
         ImproperlyConfigured: there is none, or one for an unknown method.
     """
     by_method = {name.upper(): rule for name, rule in rules.items()}
-    if not by_method or not by_method.keys() <= set(METHODS):
-        raise undeclared_rule(route, "get=READ or post=EDIT")
+    if not by_method:
+        raise missing_rule_error(route, "get=READ or post=EDIT")
+    if unknown := sorted(by_method.keys() - set(METHODS)):
+        raise rule_error(
+            f"the route {route!r} has a rule for {unknown[0]}, which is none of {', '.join(METHODS)}."
+        )
     return by_method
 
 
-def undeclared_rule(route: str, missing: str) -> ImproperlyConfigured:
+def missing_rule_error(route: str, missing: str) -> ImproperlyConfigured:
     """Return the error of a route without a rule. `missing`: what to add where the route is declared."""
+    return rule_error(
+        f"the route {route!r} does not say who may use it: add {missing}, with a rule of sessions_app/roles.py or one"
+        f" of its own. {RECIPE}"
+    )
+
+
+def rule_error(reason: str) -> ImproperlyConfigured:
+    """Return an error with the line of the module that is being imported."""
     stack = traceback.extract_stack()
     declaration = next((frame for frame in reversed(stack) if frame.name == "<module>"), stack[0])
-    return ImproperlyConfigured(
-        f"{declaration.filename}:{declaration.lineno}: the route {route!r} does not say who may use it: add {missing},"
-        f" with a rule of sessions_app/roles.py or one of its own. {RECIPE}"
-    )
+    return ImproperlyConfigured(f"{declaration.filename}:{declaration.lineno}: {reason}")
 
 
 class Route(URLPattern):
@@ -109,7 +119,7 @@ class Route(URLPattern):
             ImproperlyConfigured: there is no rule, or one for an unknown method.
         """
         self.rules = rules_by_method(route, rules)
-        placeholder = declare_rules(partial(_not_imported), self.rules)
+        placeholder = declare_rules(partial(_placeholder_view), self.rules)
         super().__init__(RoutePattern(route, name=name, is_endpoint=True), placeholder, name=name)
         self.lookup_str = view
         self.is_imported = False
@@ -128,7 +138,7 @@ class Route(URLPattern):
         self.is_imported = True
 
 
-def _not_imported(request: HttpRequest, **_: Any) -> HttpResponse:
+def _placeholder_view(request: HttpRequest, **_: Any) -> HttpResponse:
     raise NotImplementedError("Route.resolve imports the view.")
 
 
@@ -139,7 +149,7 @@ def socket_route(route: str, consumer: Any, rule: AccessRule, name: str | None =
     )
 
 
-def read_rules(
+def list_rules(
     patterns: Iterable[URLPattern | URLResolver], prefix: str = ""
 ) -> list[tuple[str, str, AccessRule]]:
     """Return method, route and rule of every request that routes accept.
@@ -151,9 +161,9 @@ def read_rules(
     for pattern in patterns:
         route = prefix + str(pattern.pattern)
         if isinstance(pattern, URLResolver):
-            found += read_rules(pattern.url_patterns, route)
+            found += list_rules(pattern.url_patterns, route)
         elif rules := declared_rules(pattern.callback):
             found += [(method, route, rule) for method, rule in rules.items()]
         else:
-            raise undeclared_rule(route, f"it as Route(…, {pattern.lookup_str!r}, get=READ or post=EDIT)")
+            raise missing_rule_error(route, f"it as Route(…, {pattern.lookup_str!r}, get=READ or post=EDIT)")
     return found

@@ -131,7 +131,7 @@ class UserRequired(login_guard.Guard):
     async def process_view(
         self, request: HttpRequest, view: Any, args: Any, kwargs: dict[str, Any]
     ) -> HttpResponseBase | None:
-        """Refuse a request whose role depends on its body."""
+        """Check the role of a request whose rule depends on its body; return the refusal, or None."""
         try:
             return await self._find_refusal_by_body(request)
         except DevUIError as error:
@@ -158,7 +158,7 @@ class UserRequired(login_guard.Guard):
         return _check_role(request, person, access.rule)
 
     async def find_refusal(self, request: HttpRequest) -> HttpResponseBase | None:
-        """Refuse a request without a user who has the role, as far as that does not depend on its body."""
+        """Check user and role of a request, as far as that does not depend on its body; return the refusal, or None."""
         try:
             return await self._find_refusal(request)
         except DevUIError as error:

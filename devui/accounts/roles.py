@@ -3,7 +3,7 @@
 from sessions_app.roles import AccessRule, Role
 
 ADMINISTER = AccessRule(Role.ADMIN)
-PASSWORD = AccessRule(Role.READER, "password", "user")
+CHANGE_PASSWORD = AccessRule(Role.READER, "password", "user")
 CREATE_TOKEN = AccessRule(Role.READER, "create", "token")
 REVOKE_TOKEN = AccessRule(Role.READER, "revoke", "token")
 SET_QUOTA = AccessRule(Role.ADMIN, "edit", "quota")

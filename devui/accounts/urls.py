@@ -2,12 +2,12 @@
 
 from devui.accounts.roles import (
     ADMINISTER,
+    CHANGE_PASSWORD,
     CHANGE_USER,
     CREATE_TOKEN,
     CREATE_USER,
     EXPORT_AUDIT_LOG,
     EXPORT_USERS,
-    PASSWORD,
     REMOVE_QUOTA,
     REVOKE_TOKEN,
     SET_QUOTA,
@@ -27,7 +27,7 @@ urlpatterns = [
     page("login/sso/callback/", "single_sign_on.finish_sign_in", "sso-callback", get=SIGN_IN),
     page("logout/", "sign_in.sign_out", "devui-logout", post=SIGN_OUT),
     page("account/", "account.account", "account", get=READ),
-    page("account/password/", "account.change_password", "account-password", post=PASSWORD),
+    page("account/password/", "account.change_password", "account-password", post=CHANGE_PASSWORD),
     page("account/tokens/", "account.create_token", "tokens", post=CREATE_TOKEN),
     page("account/tokens/<int:pk>/revoke/", "account.revoke_token", "token-revoke", post=REVOKE_TOKEN),
     page("users/", "user_pages.list_users", "users", get=ADMINISTER, post=CREATE_USER),

@@ -55,7 +55,7 @@ def create_user(
     if name[0] in ".-":  # `..` has no page in a browser, and `--help` is an option of commands
         raise BadInput(f"{name!r} is not a name for a user.", hint="Let it begin with another character.")
     if User.objects.filter(username__iexact=name).exists():
-        raise _name_taken(name)
+        raise _name_taken_error(name)
     _check_apps(apps)
     if has_password:
         password = password or generate_password()
@@ -71,7 +71,7 @@ def create_user(
                 Membership(user=user, app=app, role=role) for app in dict.fromkeys(apps)
             )
     except IntegrityError as error:  # a simultaneous request has just created it
-        raise _name_taken(name) from error
+        raise _name_taken_error(name) from error
     return password
 
 
@@ -180,7 +180,7 @@ def _check_apps(apps: Sequence[str]) -> None:
         check_id("app", app)
 
 
-def _name_taken(name: str) -> AlreadyExists:
+def _name_taken_error(name: str) -> AlreadyExists:
     return AlreadyExists(
         f"There is a user {name!r} already.", hint=f"To change it: `python manage.py changeuser {name}`."
     )

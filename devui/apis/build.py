@@ -27,7 +27,7 @@ from evals_app.api import adk as adk_evals
 from sessions_app.api import request_bodies
 from sessions_app.api import routers as sessions
 from sessions_app.roles import READ
-from sessions_app.routes import declare_rules, read_rules
+from sessions_app.routes import declare_rules, list_rules
 
 
 class BodyParser(Parser):
@@ -110,7 +110,7 @@ def _build_patterns(api: NinjaAPI) -> list[URLPattern | URLResolver]:
     for pattern in patterns:
         if isinstance(pattern, URLPattern) and pattern.lookup_str.startswith("ninja.openapi."):
             pattern.callback = declare_rules(require_safe(pattern.callback), {"GET": READ})
-    read_rules(patterns)  # refuses a route without rules
+    list_rules(patterns)  # refuses a route without rules
     return patterns
 
 

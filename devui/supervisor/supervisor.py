@@ -107,7 +107,7 @@ class Supervisor:
         await self.take_over()
         self.spawn(_delete_stopped_processes())
         self.spawn(repeat(self._write_heartbeats, processes.HEARTBEAT_S, "The heartbeat of this server"))
-        self.spawn(repeat(self._sweep_idle, self.limits.sweep, "The check for idle processes"))
+        self.spawn(repeat(self._sweep_processes, self.limits.sweep, "The check for idle processes"))
         return self
 
     async def __aexit__(
@@ -399,7 +399,7 @@ class Supervisor:
         starting = [child.id for child in self._children.values() if not child.ready.is_set()]
         await units_of_work.write(processes.record_heartbeat, self.id, *starting)
 
-    async def _sweep_idle(self) -> None:
+    async def _sweep_processes(self) -> None:
         """End idle processes, and runs without an owner."""
         await self.take_over(self.apps())
         newest_first = sorted(self._current.values(), key=lambda child: child.used_at, reverse=True)

@@ -26,10 +26,10 @@ from devui.web.body_limits import (
     MIN_RATE,
     PARSED_FACTOR,
     TOO_MANY_BODIES,
-    ByteQuota,
     LimitedBody,
     Message,
     Receive,
+    SharedQuota,
 )
 from devui.web.error_responses import ErrorAnswer
 from sessions_app.routes import match_route
@@ -43,7 +43,7 @@ DRAIN_S = 15.0
 """Seconds for which a refused client may go on sending: browsers read a response only after sending the whole body."""
 
 PROMPT_S = 0.1
-"""Seconds within which a body that is not checked again arrives: a login may end while one is sent."""
+"""A request is checked again unless its body arrives within these seconds: a login may end while it is sent."""
 
 MAX_ANONYMOUS = 64
 """Most requests with a body that are served at once without a login; likewise for refused ones."""
@@ -79,9 +79,9 @@ class BodyAdmission(ASGIHandler):
         self.max_form = max_form or settings.DEVUI_MAX_BODY
         self.max_text = max_text or settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         largest = max(self.max_form, self.max_text * PARSED_FACTOR)
-        self.quota = ByteQuota(max(max_total or settings.DEVUI_MAX_BODIES, largest))
-        self.visitors = ByteQuota(max_anonymous)
-        self.refused = ByteQuota(max_anonymous)
+        self.quota = SharedQuota(max(max_total or settings.DEVUI_MAX_BODIES, largest))
+        self.visitors = SharedQuota(max_anonymous)
+        self.refused = SharedQuota(max_anonymous)
         self.drain_s = drain_s
         self.grace_s, self.min_rate = grace_s, min_rate
 

@@ -56,7 +56,7 @@ TOO_SLOW = ErrorAnswer(
 
 
 @dataclass(slots=True)
-class ByteQuota:
+class SharedQuota:
     """A quota that requests share, in bytes or requests.
 
     Attributes:
@@ -98,7 +98,7 @@ class LimitedBody:
     """
 
     source: Receive
-    quota: ByteQuota
+    quota: SharedQuota
     max_bytes: int
     announced: int = 0
     factor: int = 1

@@ -32,19 +32,19 @@ class TimedHTTPProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # 
     def connection_made(self, transport: Any) -> None:
         """Start waiting for the first request."""
         super().connection_made(transport)
-        self._start_waiting()
+        self._begin_wait()
 
     def on_response_complete(self) -> None:
         """Start waiting for the next request."""
         super().on_response_complete()
-        self._start_waiting()
+        self._begin_wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         self._stop_waiting()
         super().connection_lost(exc)
 
-    def _start_waiting(self) -> None:
+    def _begin_wait(self) -> None:
         self._stop_waiting()
         self._idle[self] = None
         self._deadline: asyncio.TimerHandle = self.loop.call_later(self.headers_timeout_s, self._end_wait)

@@ -12,10 +12,10 @@ from evals_app.live import websocket_urlpatterns as eval_sockets
 from sessions_app.api.live import run_live
 from sessions_app.live.consumers import websocket_urlpatterns as session_sockets
 from sessions_app.roles import RUN
-from sessions_app.routes import read_rules, socket_route
+from sessions_app.routes import list_rules, socket_route
 
 routes = [*session_sockets, *eval_sockets, socket_route("run_live", run_live, RUN)]
-read_rules(routes)  # refuses a route without rules
+list_rules(routes)  # refuses a route without rules
 guard = import_string(settings.DEVUI_SOCKET_GUARD)
 sockets = URLRouter([URLPattern(route.pattern, guard(route.callback), name=route.name) for route in routes])
 prefix = settings.DEVUI_URL_PREFIX.strip("/")

@@ -75,7 +75,9 @@ def _continue_eval_runs() -> None:
 
 def _requeue_eval_runs() -> None:
     """Queue the pending eval runs that gone workers had taken."""
-    for run_id in list(_pending_eval_runs().filter(crashes.SERVER_GONE).values_list("pk", flat=True)):
+    for run_id in list(
+        _pending_eval_runs().filter(crashes.BELONGS_TO_STOPPED_SERVER).values_list("pk", flat=True)
+    ):
         queue_eval_run(run_id)
 
 

@@ -21,7 +21,7 @@ from evals_app.files.adk_results import (
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from sessions_app.store.errors import NotFound
 from sessions_app.store.models import AgentSession
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 from sessions_app.transfer.readers.event_schema import snake_case
 
 Json = dict[str, Any]

@@ -28,7 +28,7 @@ from sessions_app.store import scopes
 from sessions_app.store.events.call_pairing import name_occurrences
 from sessions_app.store.events.conditions import HAS_CALLS
 from sessions_app.store.models import Event, Trace
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 
 MODEL_CALLS = "inference_call_count_v1"
 REPORTED_AS = {

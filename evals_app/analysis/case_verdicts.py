@@ -14,7 +14,7 @@ from enum import StrEnum
 from evals_app.analysis.change_tests import (
     OutcomeTable,
     adjust_for_many,
-    fewer_probability,
+    at_most_probability,
     find_critical_value,
 )
 from evals_app.analysis.dependence import effective_total
@@ -199,7 +199,9 @@ def _test_all(
     critical = find_critical_value(deciding, level)
     adjusted = iter(adjust_for_many(deciding))
     return {
-        case.key: _Test(fewer_probability(table), next(adjusted) if decides else 1.0, critical, len(deciding))
+        case.key: _Test(
+            at_most_probability(table), next(adjusted) if decides else 1.0, critical, len(deciding)
+        )
         for case, table, decides in zip(cases, tables, may_decide, strict=True)
     }
 
@@ -326,7 +328,7 @@ def _chance_to_prove(table: OutcomeTable, rate: float, critical: float) -> float
     """Return the chance that outcomes now, as many as in the table, prove a fall to a rate."""
     chance = 0.0
     for passed in range(table.total + 1):
-        if fewer_probability(table._replace(passed=passed)) > critical:
+        if at_most_probability(table._replace(passed=passed)) > critical:
             break
         chance += math.comb(table.total, passed) * rate**passed * (1 - rate) ** (table.total - passed)
     return chance

@@ -71,7 +71,7 @@ def _table_distribution(table: OutcomeTable) -> _Passes:
     return _pass_distribution(table.total, table.earlier_total, table.passed + table.earlier_passed)
 
 
-def fewer_probability(table: OutcomeTable) -> float:
+def at_most_probability(table: OutcomeTable) -> float:
     """Return the probability of at most as many passes now, if the pass rate has not changed (Fisher's exact test)."""
     distribution = _table_distribution(table)
     return distribution.cumulative[table.passed - distribution.low]
@@ -79,7 +79,7 @@ def fewer_probability(table: OutcomeTable) -> float:
 
 def change_probability(table: OutcomeTable) -> float:
     """Return the two-sided probability of so large a change: twice the smaller one-sided one."""
-    return min(1.0, 2 * min(fewer_probability(table), fewer_probability(table.mirror)))
+    return min(1.0, 2 * min(at_most_probability(table), at_most_probability(table.mirror)))
 
 
 def adjust_for_many(tables: Sequence[OutcomeTable]) -> list[float]:
@@ -89,7 +89,7 @@ def adjust_for_many(tables: Sequence[OutcomeTable]) -> list[float]:
     min-p method of Westfall and Young). It is exact, because cases are independent: a case has only the few values that
     its number of outcomes allows, and one whose outcomes are all equal never has a small one: solid cases cost nothing.
     """
-    raw = [fewer_probability(table) for table in tables]
+    raw = [at_most_probability(table) for table in tables]
     order = sorted(range(len(tables)), key=raw.__getitem__)
     adjusted = [1.0] * len(tables)
     distributions = [_table_distribution(tables[index]).cumulative for index in order]
@@ -104,7 +104,7 @@ def adjust_for_many(tables: Sequence[OutcomeTable]) -> list[float]:
 
 def adjust_smallest(tables: Sequence[OutcomeTable]) -> float:
     """Return the smallest of the values of `adjust_for_many`."""
-    smallest = min(map(fewer_probability, tables), default=1.0)
+    smallest = min(map(at_most_probability, tables), default=1.0)
     return _smallest_probability([_table_distribution(table).cumulative for table in tables], smallest)
 
 
@@ -135,7 +135,7 @@ def _largest_attainable(cumulative: Sequence[float], limit: float) -> float:
     return cumulative[count - 1] if count else 0.0
 
 
-def fewer_probability_in_all(tables: Sequence[OutcomeTable]) -> float:
+def at_most_probability_in_all(tables: Sequence[OutcomeTable]) -> float:
     """Return the probability of so few passes in all cases together, if no pass rate has changed.
 
     The sum of the cases' passes is compared with its exact distribution, stratified by case.

@@ -16,9 +16,9 @@ from evals_app.analysis.case_verdicts import MAX_REPETITIONS, SUFFICIENT
 from evals_app.analysis.change_tests import (
     OutcomeTable,
     adjust_smallest,
+    at_most_probability,
+    at_most_probability_in_all,
     expect_passes,
-    fewer_probability,
-    fewer_probability_in_all,
 )
 from evals_app.analysis.dependence import OutcomeCounts, effective_total
 from evals_app.analysis.outcomes import CaseKey
@@ -214,7 +214,7 @@ def _has_fewer_in_all(tables: Sequence[OutcomeTable], limit: float) -> bool:
     estimate = expected.cdf(sum(table.passed for table in tables))
     if abs(estimate - limit) > _NORMAL_ERROR / expected.stdev:
         return estimate < limit
-    return fewer_probability_in_all(tables) <= limit
+    return at_most_probability_in_all(tables) <= limit
 
 
 class _Simulation:
@@ -279,7 +279,7 @@ def _find_shortages(
 
         def decides(repetitions: int, earlier_passed: int, earlier_total: int) -> bool:
             table = OutcomeTable(0, repetitions, earlier_passed, earlier_total)
-            return fewer_probability(table) <= limit and adjust_smallest([table, *others]) <= limit
+            return at_most_probability(table) <= limit and adjust_smallest([table, *others]) <= limit
 
         if total and decides(num_runs, passed, total):
             return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import NormalDist, fmean
 
 from evals_app.analysis import statistics
-from evals_app.analysis.change_tests import OutcomeTable, fewer_probability_in_all
+from evals_app.analysis.change_tests import OutcomeTable, at_most_probability_in_all
 from evals_app.analysis.dependence import Dependence, OutcomeCounts, UsualRange, effective_total, predict_run
 from evals_app.analysis.outcomes import EarlierOutcomes, measure_deviations
 from evals_app.analysis.statistics import Effect
@@ -89,8 +89,8 @@ def judge_whole(
     if correlation:
         fewer, more = _cluster_test_probabilities(cases, correlation)
     else:
-        fewer = fewer_probability_in_all(tables)
-        more = fewer_probability_in_all([table.mirror for table in tables])
+        fewer = at_most_probability_in_all(tables)
+        more = at_most_probability_in_all([table.mirror for table in tables])
     return Whole(
         len(differences),
         sum(difference < 0 for difference in differences),

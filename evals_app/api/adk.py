@@ -36,7 +36,7 @@ from sessions_app.store.database.change_listener import subscribe
 from sessions_app.store.errors import BadInput, SessionMissing
 from sessions_app.store.ids import is_storable
 from sessions_app.store.models import AgentSession
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 
 DEV = "/dev/apps/{seg:app_name}"
 OLD_SET, NEW_SET = DEV + "/eval_sets/{seg:evalset_id}", DEV + "/eval-sets/{seg:evalset_id}"
@@ -105,7 +105,7 @@ async def list_evalsets(request: HttpRequest, app_name: str) -> dict[str, list[s
 
 
 @router.post(DEV + "/eval-sets")
-@needs(post=roles.EVALSET)
+@needs(post=roles.EDIT_EVALSET)
 async def create_evalset(request: HttpRequest, app_name: str) -> HttpResponseBase:
     """Create an evalset as a file in the agent's folder."""
     evalset_body = request_bodies.validate(request_bodies.parse(request), NewSetBody).eval_set
@@ -118,7 +118,7 @@ async def create_evalset(request: HttpRequest, app_name: str) -> HttpResponseBas
 
 
 @router.post(OLD_SET)
-@needs(post=roles.EVALSET)
+@needs(post=roles.EDIT_EVALSET)
 async def create_evalset_by_id(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Create an evalset as a file in the agent's folder. Deprecated in ADK."""
     await units_of_work.write(file_changes.create_evalset, app_name, evalset_id, [])
@@ -152,7 +152,7 @@ async def get_case(request: HttpRequest, app_name: str, evalset_id: str, case_id
     )
 
 
-@needs(put=roles.EVALSET)
+@needs(put=roles.EDIT_EVALSET)
 async def update_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Change a case. Fields that the body lacks, such as rubrics, stay as they are."""
     body = request_bodies.validate(request_bodies.parse(request), Json)
@@ -160,14 +160,14 @@ async def update_case(request: HttpRequest, app_name: str, evalset_id: str, case
     return _json_answer(None)
 
 
-@needs(delete=roles.EVALSET)
+@needs(delete=roles.EDIT_EVALSET)
 async def delete_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Delete a case."""
     await _call_with_evalset(app_name, evalset_id, adk_edits.remove_case, case_id)
     return _json_answer(None)
 
 
-@needs(post=roles.EVALSET)
+@needs(post=roles.EDIT_EVALSET)
 async def add_session(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Make a session's conversation a case, which starts with the state that the session started with."""
     body = request_bodies.validate(request_bodies.parse(request), AddedSession)

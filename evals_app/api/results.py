@@ -85,7 +85,7 @@ async def get_trend(request: HttpRequest, app: StorableText, evalset: StorableTe
 
 
 @router.put("/runs/{run_id}/baseline", response={204: None, **REFUSALS})
-@needs(put=roles.NOTE)
+@needs(put=roles.WRITE_NOTE)
 async def mark_baseline(request: HttpRequest, run_id: RunId, body: Baseline) -> Status[None]:
     """Make a run the baseline of its evalset, in place of the previous one, or undo that."""
     await units_of_work.write(notes.mark_baseline, run_id, body.baseline, person=person_name(request))
@@ -93,7 +93,7 @@ async def mark_baseline(request: HttpRequest, run_id: RunId, body: Baseline) -> 
 
 
 @router.put("/runs/{run_id}/note", response={204: None, **REFUSALS})
-@needs(put=roles.NOTE)
+@needs(put=roles.WRITE_NOTE)
 async def note_run(request: HttpRequest, run_id: RunId, body: Note) -> Status[None]:
     """Store a note on a run."""
     await units_of_work.write(notes.note_run, run_id, body.note, person=person_name(request))
@@ -101,7 +101,7 @@ async def note_run(request: HttpRequest, run_id: RunId, body: Note) -> Status[No
 
 
 @router.put("/attempts/{int:attempt}/note", response={204: None, **REFUSALS})
-@needs(put=roles.NOTE)
+@needs(put=roles.WRITE_NOTE)
 async def note_attempt(request: HttpRequest, attempt: int, body: Note) -> Status[None]:
     """Store a note on an attempt."""
     await units_of_work.write(notes.note_attempt, attempt, body.note, person=person_name(request))

@@ -21,7 +21,7 @@ from sessions_app.store.events.superseded_events import find_superseded_ranges
 from sessions_app.store.models import AgentSession, Event, Scope, StateChange
 from sessions_app.store.scopes import EVALUATION_KEY
 from sessions_app.store.short_texts import truncate
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 
 Json = dict[str, Any]
 

@@ -39,7 +39,7 @@ class AttemptExecutor:
         """Carry out an attempt when there is capacity; `alone`: with no other attempt of any run in its process."""
         self._waiting[attempt_pk] = alone
         self._all_ended.clear()
-        self._start_waiting()
+        self._start_waiting_attempts()
 
     def cancel(self, attempt_pk: int) -> None:
         """Cancel an attempt that waits or runs; its place is free at once."""
@@ -48,12 +48,12 @@ class AttemptExecutor:
             self._cancelled_tasks.add(task)
             task.cancel()
             self._admission.leave(attempt_pk)
-        self._start_waiting()
+        self._start_waiting_attempts()
 
     def resize(self, parallelism: int) -> None:
         """Change how many attempts run at once; running ones are not stopped."""
         self._parallelism = parallelism
-        self._start_waiting()
+        self._start_waiting_attempts()
 
     async def join(self) -> None:
         """Return when no attempt waits or runs.
@@ -68,23 +68,23 @@ class AttemptExecutor:
     async def stop(self) -> None:
         """Cancel all attempts and wait up to `CANCEL_GRACE_S` for agents to end."""
         self._waiting.clear()
-        self._admission.forget(self._start_waiting)
+        self._admission.forget(self._start_waiting_attempts)
         for attempt_pk in list(self._running):
             self.cancel(attempt_pk)
         if self._cancelled_tasks:
             await asyncio.wait(self._cancelled_tasks, timeout=CANCEL_GRACE_S)
 
-    def _start_waiting(self) -> None:
+    def _start_waiting_attempts(self) -> None:
         while self._waiting and len(self._running) < self._parallelism and self._failure is None:
             attempt_pk, alone = next(iter(self._waiting.items()))
-            if not self._admission.enter(attempt_pk, alone, self._start_waiting):
+            if not self._admission.enter(attempt_pk, alone, self._start_waiting_attempts):
                 break
             del self._waiting[attempt_pk]
             task = asyncio.ensure_future(self._work(attempt_pk))
             self._running[attempt_pk] = task
             task.add_done_callback(partial(self._note_task_end, attempt_pk))
         else:  # nothing waits that could begin, so the admission need not call back
-            self._admission.forget(self._start_waiting)
+            self._admission.forget(self._start_waiting_attempts)
         if self._failure is not None or not (self._waiting or self._running):
             self._all_ended.set()
 
@@ -96,4 +96,4 @@ class AttemptExecutor:
         del self._running[attempt_pk]
         self._failure = self._failure or error  # before capacity frees: nothing else shall begin
         self._admission.leave(attempt_pk)
-        self._start_waiting()
+        self._start_waiting_attempts()

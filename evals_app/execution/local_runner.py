@@ -23,7 +23,7 @@ from evals_app.runs.rerun import reload_run
 from evals_app.runs.writes import crashes
 from evals_app.runs.writes.crashes import ProcessDeath
 from evals_app.runs.writes.outcomes import Outcome
-from evals_app.runs.writes.runs import PROCESS_STOPPED, assign_runs, crash_run, finish_run
+from evals_app.runs.writes.runs import STOPPED_WITH_PROCESS, assign_runs, crash_run, finish_run
 from sessions_app.agent_processes import processes
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.delivery.failure import Failure
@@ -123,7 +123,7 @@ async def execute_runs(
 def cancel_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:
     """Cancel the active runs, whose process is stopped; return all of them as they are then."""
     for run in map(reload_run, [run.pk for run in runs]):
-        if finish_run(run.pk, EvalRun.Status.CANCELLED, because=PROCESS_STOPPED) and run.runtime_id:
+        if finish_run(run.pk, EvalRun.Status.CANCELLED, because=STOPPED_WITH_PROCESS) and run.runtime_id:
             processes.mark_stopped(run.runtime_id)
     return [reload_run(run.pk) for run in runs]
 

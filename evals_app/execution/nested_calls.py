@@ -28,11 +28,13 @@ def read_nested_calls(session_pk: int, invocation_ids: Sequence[str]) -> list[Ne
     for pk, seq, data in nested_events.values_list("session_id", "seq", "data"):
         calls[pk].append((seq, function_calls(json.loads(data))))
     tree = _NestedTree(runs, calls)
-    calls_by_event: dict[str, list[tuple[int, Json]]] = defaultdict(list)
+    calls_by_invocation: dict[str, list[tuple[int, Json]]] = defaultdict(list)
     events = Event.objects.filter(HAS_CALLS, session=session_pk, invocation_id__in=invocation_ids)
     for invocation_id, seq, data in events.order_by("seq").values_list("invocation_id", "seq", "data"):
-        calls_by_event[invocation_id] += ((seq, call) for call in function_calls(json.loads(data)))
-    return [tree.calls_inside(session_pk, calls_by_event[invocation_id]) for invocation_id in invocation_ids]
+        calls_by_invocation[invocation_id] += ((seq, call) for call in function_calls(json.loads(data)))
+    return [
+        tree.calls_inside(session_pk, calls_by_invocation[invocation_id]) for invocation_id in invocation_ids
+    ]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evals_app.metrics.own import ReachedStates
 from sessions_app.store.models import AgentSession, Event
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 
 
 def read_states(session_pk: int, invocation_ids: Sequence[str]) -> ReachedStates:

@@ -83,7 +83,7 @@ def _note_process_facts(run_id: str) -> None:
 def _release_or_cancel(run: EvalRun, now: float) -> None:
     """End a run whose process is stopped. A run that has started no attempt is left for the next process."""
     if not runs.release_run(run.id, run.started_at):
-        because, started_at = runs.PROCESS_STOPPED, run.started_at
+        because, started_at = runs.STOPPED_WITH_PROCESS, run.started_at
         runs.finish_run(run.id, EvalRun.Status.CANCELLED, because=because, now=now, started_at=started_at)
 
 

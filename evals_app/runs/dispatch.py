@@ -41,7 +41,7 @@ async def create_and_deliver(create: Callable[[str], EvalRun]) -> EvalRun:
         StoreFault: the store failed; also what `create` raises.
     """
     run_id = uuid.uuid4().hex
-    cancel_it = partial(retry.write, runs.request_cancel, run_id)
+    cancel_it = partial(retry.write, runs.begin_cancel, run_id)
     [run] = await background.run_to_completion(_write_and_deliver(lambda: [create(run_id)], cancel_it))
     return run
 
@@ -87,7 +87,7 @@ async def start_delivery(run: EvalRun) -> None:
 
 async def cancel_run(run_id: str) -> None:
     """Request a run's cancellation. A process that does not react is ended in the background."""
-    if await units_of_work.write(runs.request_cancel, run_id):
+    if await units_of_work.write(runs.begin_cancel, run_id):
         background.run_in_background(_ensure_cancelled(run_id))
 
 

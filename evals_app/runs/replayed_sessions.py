@@ -58,7 +58,7 @@ def order_replay(
     case["creation_timestamp"] = time.time()  # each replay has a version of its own
     config = configs.add_automatic_metrics(configs.default_config(), [case])
     order = runs.NewEvalRun(
-        _get_version(session.app_name, case),
+        _store_version(session.app_name, case),
         [(0, case["eval_id"])],
         config=config.data,
         config_source=config.source,
@@ -71,8 +71,8 @@ def order_replay(
     return runs.create_run(order, run_id)
 
 
-def _get_version(app_name: str, case: dict[str, Any]) -> EvalSetVersion:
-    """Return a version of the evalset of replays with this one case."""
+def _store_version(app_name: str, case: dict[str, Any]) -> EvalSetVersion:
+    """Store the evalset of replays with this one case; return its version."""
     content = {"eval_set_id": REPLAY_EVALSET_ID, "eval_cases": [case]}
     digest = sha256(scopes.dumps(content).encode(errors="replace")).hexdigest()
     columns = {

@@ -124,7 +124,7 @@ def _call_record(call: OpenModelCall) -> Unit:
 
 
 def request_json(request: LlmRequest) -> dict[str, Any]:
-    """Return a request as JSON, in the form in which a recorded one is read back (`traces.calls.whole_request`)."""
+    """Return a request as JSON, in the form in which a recorded one is read (`traces.model_calls.request_json`)."""
     config = request.config or types.GenerateContentConfig()
     other_fields = {
         name: _to_json(value)

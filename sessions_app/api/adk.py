@@ -129,7 +129,7 @@ async def create_session_with_id(
 
 
 @router.patch(SESSION)
-@needs(patch=roles.STATE)
+@needs(patch=roles.EDIT_STATE)
 async def update_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str
 ) -> HttpResponseBase:

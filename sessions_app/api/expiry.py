@@ -71,7 +71,7 @@ async def get_settings(request: HttpRequest, app: str) -> AppSettingsOut:
     response={200: AppSettingsOut, 400: ErrorBody, 404: ErrorBody, 422: ErrorBody},
     tags=["apps"],
 )
-@needs(put=roles.SETTINGS)
+@needs(put=roles.CHANGE_SETTINGS)
 async def put_settings(request: HttpRequest, app: str, body: AppSettingsIn) -> AppSettingsOut:
     """Set the time to live of an app's sessions. Expired sessions are marked, not removed."""
     await units_of_work.read(_read_settings, app)

@@ -32,7 +32,7 @@ class EvidenceLink(Schema):
 
 
 class SessionProblemOut(Schema):
-    """A fact about what went wrong, with evidence and a remedy."""
+    """A fact about what went wrong, or a hint about the state, with evidence and a remedy."""
 
     code: str = Field(
         validation_alias="row.code",
@@ -65,7 +65,7 @@ class SessionProblemOut(Schema):
     evidence: list[EvidenceLink] = Field(validation_alias="links")
     more: int = Field(
         validation_alias="row.more",
-        description="Number of further problems like it in the invocation.",
+        description="Number of further problems like it, in the invocation or the state.",
     )
 
 

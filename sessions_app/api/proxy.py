@@ -69,7 +69,7 @@ async def forward(
                 response.headers["Retry-After"] = retry_after
             return response
     except httpx.TransportError as error:
-        raise _process_died() from error
+        raise _process_died_error() from error
 
 
 def _full_response(status: int, content: bytes) -> HttpResponse:
@@ -108,14 +108,14 @@ async def _iter_frames(upstream: httpx.Response, closing: AsyncExitStack) -> Asy
             async for chunk in upstream.aiter_raw():
                 yield chunk
     except (httpx.TransportError, DevUIError) as error:
-        why = error if isinstance(error, DevUIError) else _process_died()
+        why = error if isinstance(error, DevUIError) else _process_died_error()
         if upstream.headers["content-type"].startswith(EVENT_STREAM):
             yield error_frame(why)
         else:
             yield f"\n{why.message} {why.hint}\n".encode()
 
 
-def _process_died() -> RuntimeUnavailable:
+def _process_died_error() -> RuntimeUnavailable:
     return RuntimeUnavailable(
         "The agent's process ended before it responded.",
         hint="The run is marked as crashed and its events are kept. Send the message again.",

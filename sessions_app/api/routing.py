@@ -14,8 +14,9 @@ from sessions_app.routes import (
     View,
     declare_rules,
     declared_rules,
+    missing_rule_error,
+    rule_error,
     rules_by_method,
-    undeclared_rule,
 )
 
 
@@ -36,10 +37,14 @@ class Router(ninja.Router):
             ImproperlyConfigured: one of its methods writes and has no rule, or a rule is for another method.
         """
         rules = declared_rules(view_func).keys()
-        missing = {*methods} - rules - SAFE_METHODS or rules - {*methods}
-        if missing:
+        if missing := {*methods} - rules - SAFE_METHODS:
             examples = ", ".join(f"{name.lower()}=EDIT" for name in sorted(missing))
-            raise undeclared_rule(path, f"`@needs({examples})` below `@router` at {view_func.__name__}")
+            raise missing_rule_error(path, f"`@needs({examples})` below `@router` at {view_func.__name__}")
+        if surplus := rules - {*methods}:
+            raise rule_error(
+                f"`@needs` at {view_func.__name__} has a rule for {', '.join(sorted(surplus))}, but the operation"
+                f" {path!r} accepts {', '.join(methods)} only."
+            )
         self.path_operations.setdefault(path, _PathView())
         super().add_api_operation(path, methods, view_func, **options)
 

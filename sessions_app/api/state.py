@@ -40,8 +40,7 @@ from sessions_app.store import scopes as state
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, NotFound
 from sessions_app.store.models import AgentSession, Event, Scope
-from sessions_app.store.state import differences, drift
-from sessions_app.store.state import history as history
+from sessions_app.store.state import differences, drift, history
 
 router = Router(tags=["state"])
 
@@ -91,7 +90,7 @@ async def get_key(
 
 
 @router.put(f"{STATE}/key", response={200: EditOut, 201: EditOut, 409: ErrorBody, **ERRORS})
-@needs(put=roles.STATE)
+@needs(put=roles.EDIT_STATE)
 async def put_key(
     request: HttpRequest,
     session: int,
@@ -109,7 +108,7 @@ async def put_key(
 
 
 @router.delete(f"{STATE}/key", response={200: EditOut, 409: ErrorBody, **ERRORS})
-@needs(delete=roles.STATE)
+@needs(delete=roles.EDIT_STATE)
 async def remove_key(
     request: HttpRequest, session: int, key: Key, revision: Revision = None, position: Position = None
 ) -> StateEdit:

@@ -29,7 +29,7 @@ async def telemetry(request: HttpRequest) -> dict[str, bool]:
 
 
 @router.post("/config/telemetry")
-@needs(post=roles.SETTINGS)
+@needs(post=roles.CHANGE_SETTINGS)
 async def set_telemetry(request: HttpRequest) -> dict[str, bool]:
     """Accept the telemetry decision and ignore it: DevUI never reports usage."""
     if request.headers.get(CONSENT_HEADER) != "true":
@@ -46,7 +46,7 @@ async def builder(request: HttpRequest, app_name: str) -> HttpResponse:
 
 @router.post(DEV + "/builder/save")
 @router.post(DEV + "/builder/cancel")
-@needs(post=roles.SETTINGS)
+@needs(post=roles.CHANGE_SETTINGS)
 async def change_agent(request: HttpRequest, app_name: str) -> None:
     """Refuse to write an agent or to discard a draft of one: DevUI has no drafts."""
     raise Forbidden(
@@ -62,7 +62,7 @@ async def deploy_defaults(request: HttpRequest, app_name: str) -> None:
 
 
 @router.post(DEV + "/deploy/{seg:target}")
-@needs(post=roles.SETTINGS)
+@needs(post=roles.CHANGE_SETTINGS)
 async def deploy(request: HttpRequest, app_name: str, target: str) -> None:
     """Refuse to deploy an agent."""
     raise _deploying_unsupported()

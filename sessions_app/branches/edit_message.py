@@ -17,7 +17,7 @@ from sessions_app.store.events.conditions import is_user_message
 from sessions_app.store.models import AgentSession, Event, Scope
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 
 FORK_ORIGIN = "fork"
 

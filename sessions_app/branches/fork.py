@@ -37,7 +37,7 @@ from sessions_app.store.sessions import lineage, writes
 from sessions_app.store.sessions.event_rows import PREVIEW_LIMIT
 from sessions_app.store.sessions.lineage import Origin
 from sessions_app.store.short_texts import truncate
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 
 ORIGIN = "fork"
 
@@ -158,7 +158,7 @@ def _new_key(source: AgentSession, options: NewFork) -> SessionKey:
 
 def _require_free_id(key: SessionKey) -> None:
     if AgentSession.objects.filter(**key._asdict()).exists():
-        raise _id_taken(key)
+        raise _id_taken_error(key)
     if Artifact.objects.filter(**key._asdict()).exists():
         raise AlreadyExists(
             f"A deleted session {key.session_id!r} has left artifacts, which would mix with the fork's.",
@@ -166,7 +166,7 @@ def _require_free_id(key: SessionKey) -> None:
         )
 
 
-def _id_taken(key: SessionKey) -> AlreadyExists:
+def _id_taken_error(key: SessionKey) -> AlreadyExists:
     return AlreadyExists(
         f"Session already exists: {key.session_id}",
         hint="Choose another id, or omit it to generate one.",
@@ -214,7 +214,7 @@ def _publish_fork(new: AgentSession, source: AgentSession, key: SessionKey) -> N
             with transaction.atomic():
                 new.save(force_update=True)
         except IntegrityError as error:
-            raise _id_taken(key) from error
+            raise _id_taken_error(key) from error
         change_notification.notify_after_commit()
 
 

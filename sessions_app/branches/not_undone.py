@@ -21,7 +21,7 @@ from sessions_app.store.models import (
     UserState,
 )
 from sessions_app.store.short_texts import truncate
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 
 MAX_LISTED = 50
 """Maximum number of entries per list of a plan; the count covers all."""

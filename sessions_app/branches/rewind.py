@@ -40,7 +40,7 @@ from sessions_app.store.runs.session_runs import finish_rewound, require_idle
 from sessions_app.store.sessions import writes
 from sessions_app.store.sessions.writes import AppendResult
 from sessions_app.store.short_texts import truncate
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 
 _UNTYPED = "application/octet-stream"
 _TOMBSTONE = {"inlineData": {"mimeType": _UNTYPED}}

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from sessions_app.branches.rewind_plan import StoredValue
 from sessions_app.store import scopes
 from sessions_app.store.models import AgentSession, Event, Scope
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.groups import InvocationGroup
 from sessions_app.timeline.timeline_reader import read_timeline

@@ -33,7 +33,7 @@ from sessions_app.store.models import (
     UserState,
 )
 from sessions_app.store.sessions.lineage import Ancestor
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 
 CHUNK = 2_000
 """Row keys fetched at a time."""

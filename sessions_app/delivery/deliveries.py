@@ -1,8 +1,8 @@
 """The rows that this process is delivering to processes of their apps.
 
 One task at a time delivers a row. It ends in one of four ways: a process takes the row, the row has ended, the row is
-ended here with a reason, or the server stops and the row waits for the next server. Nothing else ends a row during its
-delivery.
+ended here with a reason, or the server stops and the row waits for the next server. Apart from cancellations, nothing
+else ends a row during its delivery.
 """
 
 from __future__ import annotations

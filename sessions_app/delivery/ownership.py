@@ -17,10 +17,10 @@ from sessions_app.store.database.stopwatch import ChangeTimer
 UNASSIGNED_S = 60.0
 """Seconds after which a waiting row without a process counts as abandoned. Servers assign theirs at once."""
 
-PROCESS_STOPPED = Q(runtime__stopped_at__isnull=False)
+HAS_STOPPED_PROCESS = Q(runtime__stopped_at__isnull=False)
 """Rows whose process has ended."""
 
-SERVER_STOPPED = Q(runtime__server__stopped_at__isnull=False)
+HAS_STOPPED_SERVER = Q(runtime__server__stopped_at__isnull=False)
 """Rows of a process whose server has ended, and the process with it."""
 
 _unassigned: defaultdict[type[Model], ChangeTimer] = defaultdict(ChangeTimer)
@@ -35,7 +35,7 @@ def is_claim(row: Any, runtime_id: str | None, started_at: float) -> bool:
     return (row.status, row.runtime_id, row.started_at) == ("running", runtime_id, started_at)
 
 
-def is_unassigned(waiting: QuerySet[Any], since: str) -> Q:
+def find_unassigned(waiting: QuerySet[Any], since: str) -> Q:
     """Return a condition for those of the waiting rows that have had no process for `UNASSIGNED_S`.
 
     Args:

@@ -89,7 +89,7 @@ class SessionTail:
             self.cursor = snapshot.last_seq
             await self._send_message(to_json({"type": "reset"}))
         await self._send_events(broadcast, view, snapshot)
-        await self._send_marks(broadcast, snapshot)
+        await self._send_changes(broadcast, snapshot)
         await self._send_if_changed(broadcast, "pending", view.pending, {"html": view.pending})
 
     async def _wait_for_view(self, broadcast: SessionBroadcast, number: int) -> None:
@@ -120,7 +120,7 @@ class SessionTail:
             self._sent_marks["pending"] = view.pending
             await self._send_message(text)
 
-    async def _send_marks(self, broadcast: SessionBroadcast, snapshot: SessionSnapshot) -> None:
+    async def _send_changes(self, broadcast: SessionBroadcast, snapshot: SessionSnapshot) -> None:
         await self._send_if_changed(broadcast, "board", snapshot.state_mark, {"mark": snapshot.state_mark})
         await self._send_if_changed(broadcast, "sessions", snapshot.list_mark, {"mark": snapshot.list_mark})
         await self._send_if_changed(

@@ -20,6 +20,6 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.AddField('sessionproblem', 'scope', models.CharField(max_length=10, default='invocation', db_default='invocation', help_text='A value of `problems.DetectorScope`.')),
-        migrations.AddField('sessionproblem', 'key', models.TextField(default='', db_default='', help_text='State key that it is about, with its prefix; the text begins with it.')),
+        migrations.AddField('sessionproblem', 'key', models.TextField(default='', db_default='', help_text='State key that it is about, with its prefix. The text completes a sentence that begins with it.')),
         migrations.RunPython(check_again, migrations.RunPython.noop),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def write_pointer(*names: str) -> str:
+def join_pointer(*names: str) -> str:
     """Return the pointer of these names; without names that of the whole value."""
     return "".join(f"/{escape(name)}" for name in names)
 

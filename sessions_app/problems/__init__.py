@@ -17,7 +17,7 @@ from sessions_app.problems.registry import (
     Severity,
     all_detectors,
     detector,
-    write_links,
+    links_to_writes,
 )
 from sessions_app.problems.state_evidence import StateEvidence
 
@@ -31,5 +31,5 @@ __all__ = [
     "StateEvidence",
     "all_detectors",
     "detector",
-    "write_links",
+    "links_to_writes",
 ]

@@ -117,7 +117,7 @@ def read_problems(
         stored = stored.filter(scope=scope)
     of_invocations = stored.filter(scope=DetectorScope.INVOCATION).annotate(log_trace=trace_with_log())
     rows = list(_order_by_severity(of_invocations)[:MAX_LISTED])
-    state_rows = _complete_links(stored.filter(scope=DetectorScope.STATE).order_by("pk"))
+    state_rows = _note_deleted_sessions(stored.filter(scope=DetectorScope.STATE).order_by("pk"))
     counted = stored.exclude(severity=Severity.NOTE).aggregate(rows=Count("pk"), more=Sum("more", default=0))
     number = counted["rows"] + counted["more"]
     number += 0 if code or invocation_id or scope else session.problems_beyond
@@ -127,7 +127,7 @@ def read_problems(
     return SessionProblems(problems, state_rows, number - listed, unchecked, read_state_size(session))
 
 
-def _complete_links(rows: Iterable[SessionProblem]) -> list[ShownProblem]:
+def _note_deleted_sessions(rows: Iterable[SessionProblem]) -> list[ShownProblem]:
     """Return problems of the state with the linked sessions that were deleted. One query, if there are links."""
     problems = [ShownProblem(row) for row in rows]
     linked = {link.session for problem in problems for link in problem.links} - {0}

@@ -78,7 +78,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A fact that a detector reports. Without a `seq` it is about the invocation as a whole.
+    """A fact about an invocation, or about the state. Without a `seq` it is about the invocation as a whole.
 
     `key` is the state key that it is about, with its prefix; the text completes a sentence that begins with it.
     """
@@ -206,7 +206,7 @@ def _require_problem(item: object) -> Problem:
     return item
 
 
-def write_links(writes: Iterable[KeyWriteEvidence]) -> list[Link]:
+def links_to_writes(writes: Iterable[KeyWriteEvidence]) -> list[Link]:
     """Return links to writes of a state key."""
     return [Link("event", write.seq, "written", write.session_pk or 0, write.session_id) for write in writes]
 

@@ -45,7 +45,7 @@ from sessions_app.store.models import (
     StateChange,
     TempWrite,
 )
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 from sessions_app.store.state.keys import first_keys
 from sessions_app.store.state.points import PointPair
 

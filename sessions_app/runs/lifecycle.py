@@ -19,7 +19,13 @@ from django.db.models.functions import Coalesce, Greatest
 
 from sessions_app.agent_processes import processes
 from sessions_app.delivery.failure import NO_FAILURE, Failure
-from sessions_app.delivery.ownership import PROCESS_STOPPED, SERVER_STOPPED, end_rows, is_claim, is_unassigned
+from sessions_app.delivery.ownership import (
+    HAS_STOPPED_PROCESS,
+    HAS_STOPPED_SERVER,
+    end_rows,
+    find_unassigned,
+    is_claim,
+)
 from sessions_app.lookup import session_missing
 from sessions_app.quotas import quota_enforcement
 from sessions_app.quotas.quota_limits import QuotaLimits
@@ -295,7 +301,7 @@ def crash_orphans() -> list[str]:
     abandoned = _abandoned_runs().filter(cancel_requested_at__isnull=False)
     for run_id in abandoned.values_list("pk", flat=True):
         end_queued(run_id, Status.CANCELLED)
-    active = Run.objects.filter(PROCESS_STOPPED, status__in=Run.ACTIVE)
+    active = Run.objects.filter(HAS_STOPPED_PROCESS, status__in=Run.ACTIVE)
     crashed = end_rows(active.exclude(status=Status.QUEUED), crash_run, "Its process ended unexpectedly.")
     untaken = active.filter(source=ADK_SOURCE)
     return crashed + end_rows(untaken, crash_run, "Its process ended before starting the run.")
@@ -311,9 +317,9 @@ def _abandoned_runs() -> QuerySet[Run]:
 
     A runtime ends with its server; queued runs of a runtime that ended alone are reassigned by its server.
     """
-    own_server_gone = PROCESS_STOPPED & Q(runtime__server__isnull=True)
+    own_server_gone = HAS_STOPPED_PROCESS & Q(runtime__server__isnull=True)
     queued = Run.objects.filter(status=Status.QUEUED).exclude(source=ADK_SOURCE)
-    return queued.filter(SERVER_STOPPED | own_server_gone | is_unassigned(queued, "created_at"))
+    return queued.filter(HAS_STOPPED_SERVER | own_server_gone | find_unassigned(queued, "created_at"))
 
 
 def _strip_request(request: str) -> str:

@@ -20,7 +20,7 @@ from sessions_app.store.realms import refuse_read_only
 from sessions_app.store.runs import session_runs
 from sessions_app.store.sessions import writes
 from sessions_app.store.sessions.writes import AppendResult
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 
 COUNT_LIMIT = 1000
 """Maximum sessions, and users, counted; beyond it a page says "more than"."""

@@ -20,7 +20,7 @@ from sessions_app.state.key_changes import (
 )
 from sessions_app.store.events.attribution import UNKNOWN, Writer
 from sessions_app.store.models import AgentSession, ChangeCause, StateChange
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 from sessions_app.store.state.history import WRITES_COUNTED
 from sessions_app.store.state.keys import KeyAt
 

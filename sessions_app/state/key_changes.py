@@ -22,7 +22,7 @@ from sessions_app.store.models import (
     TempWrite,
 )
 from sessions_app.store.sessions.lineage import ancestors
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 
 BRIEF_LENGTH = 160
 """Characters of a value's JSON in a timeline row."""
@@ -178,7 +178,7 @@ def writer_text(writer: Writer, author: str = "", cause: str = "") -> str:
     Args:
         writer: the writer.
         author: author of the event.
-        cause: cause of the write, a `Cause`.
+        cause: cause of the write, a `ChangeCause`.
     """
     if cause == ChangeCause.REWIND:
         return f"rewind by {writer.name or author}" if writer.name or author else "rewind"

@@ -9,7 +9,7 @@ from django.db.models.functions import Substr
 
 from sessions_app.state.key_changes import BRIEF_LENGTH, truncate
 from sessions_app.store.models import Scope, StateChange
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 
 PAGE = 20
 WHOLE_LENGTH = 4_000

@@ -17,7 +17,7 @@ from sessions_app.store.models import (
     UserScope,
     UserState,
 )
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 from sessions_app.store.state.points import FEW_KEYS
 
 PAGE_SIZE = 100

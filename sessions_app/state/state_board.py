@@ -18,8 +18,7 @@ from sessions_app.state.key_changes import TEMP, scope_prefix
 from sessions_app.store import scopes
 from sessions_app.store.database.combined_query import read_together
 from sessions_app.store.models import AgentSession, Event, Run, Scope, StateChange, UntrackedKey
-from sessions_app.store.state import counts
-from sessions_app.store.state import history as history
+from sessions_app.store.state import counts, history
 from sessions_app.store.state.counts import Counts
 from sessions_app.store.state.history import Owners
 from sessions_app.store.state.keys import KeyAt, first_keys, keys_by_id
@@ -140,7 +139,7 @@ def read_board(
             written since.
         running: the running run of the session; None: there is none.
     """
-    now, newest_untracked, mark = _read_now(session, running)
+    now, newest_untracked, mark = _read_current(session, running)
     client_event = client_board.event if client_board and client_board.mark == mark else None
     pinned = frozenset(filter(None, map(_parse_watched, watched)))
     query = _BoardQuery(session, now, limit, pinned, like, parse_entry_id(begin))
@@ -182,7 +181,7 @@ def state_mark(
 
 def current_state_mark(session: AgentSession) -> str:
     """Return the mark of a session's current state."""
-    return _read_now(session, running_run(session))[-1]
+    return _read_current(session, running_run(session))[-1]
 
 
 def running_run(session: AgentSession) -> Run | None:
@@ -191,7 +190,7 @@ def running_run(session: AgentSession) -> Run | None:
     return running.only("pk", "invocation_id").order_by("created_at", "pk").first()
 
 
-def _read_now(session: AgentSession, running: Run | None) -> tuple[Owners, int, str]:
+def _read_current(session: AgentSession, running: Run | None) -> tuple[Owners, int, str]:
     """Return the current owners of a session's scopes, its newest untracked key (0: none), and its state's mark.
 
     One query.

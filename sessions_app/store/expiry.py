@@ -34,7 +34,7 @@ def app_ttl(app_name: str) -> float | None:
 
 
 def annotate_ttl(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
-    """Annotate sessions with `ttl_s`, which `read_age` and `expires_at` need. Takes one index seek per row."""
+    """Annotate sessions with `ttl_s`, which `find_age` and `expires_at` need. Takes one index seek per row."""
     settings = AppSettings.objects.filter(app_name=OuterRef("app_name"))
     return rows.annotate(ttl_s=Subquery(settings.values("session_ttl_s")[:1]))
 
@@ -45,7 +45,7 @@ def expires_at(session: AgentSession) -> float | None:
     return None if ttl_s is None or session.realm else session.updated_at + ttl_s
 
 
-def read_age(session: AgentSession) -> Age:
+def find_age(session: AgentSession) -> Age:
     """Return the age of a session annotated by `annotate_ttl`."""
     end = expires_at(session)
     if end is None:

@@ -121,7 +121,7 @@ def _status_badges(session: AgentSession) -> SafeString:
     run: str | None = getattr(session, "run_status", None)
     if run and run not in QUIET_STATUSES:
         badges.append(devui.status(run))
-    if (age := expiry.read_age(session)) != expiry.Age.FRESH:
+    if (age := expiry.find_age(session)) != expiry.Age.FRESH:
         badges.append(devui.status(age))
     return SafeString("".join(badges))
 

@@ -147,7 +147,7 @@ def status(name: str, text: str = "") -> SafeString:
 @register.filter
 def age(session: AgentSession) -> str:
     """`{% with age=session|age %}`: `idle` or `expired` by the app's TTL, else empty."""
-    session_age = expiry.read_age(session)
+    session_age = expiry.find_age(session)
     return "" if session_age == expiry.Age.FRESH else str(session_age)
 
 
@@ -324,9 +324,9 @@ def duration(seconds: float | None) -> str:
         return f"{max(0, seconds) * 1000:.0f} ms"
     if seconds < 59.95:
         return f"{_three_digits(seconds)} s"
-    minutes, whole_seconds = divmod(round(seconds), 60)
+    minutes, remaining_seconds = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes} min {whole_seconds} s" if whole_seconds else f"{minutes} min"
+        return f"{minutes} min {remaining_seconds} s" if remaining_seconds else f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours:,} h {minutes} min" if minutes else f"{hours:,} h"
 

@@ -131,7 +131,7 @@ class Part:
         return _text_field(self.value, name) if isinstance(self.value, dict) else ""
 
 
-def read_parts(content: object, pointer: str = "/content") -> list[Part]:
+def parse_parts(content: object, pointer: str = "/content") -> list[Part]:
     """Return the parts of a `Content`, which `pointer` locates in its event."""
     parts = content.get("parts") if isinstance(content, Mapping) else None
     return [_build_part(body, f"{pointer}/parts/{number}") for number, body in _numbered_parts(parts)]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app.presentation.json_pointer import write_pointer
-from sessions_app.timeline.content_parts import Part, read_parts
+from sessions_app.presentation.json_pointer import join_pointer
+from sessions_app.timeline.content_parts import Part, parse_parts
 from sessions_app.timeline.items import SIGNAL_ICONS, SIGNALS
 
 EMPTY: tuple[Any, ...] = (None, {}, [])
@@ -48,7 +48,7 @@ class Compaction:
 
 def describe_actions(actions: Mapping[str, Any]) -> list[Action]:
     """Return the actions of an event, without empty fields."""
-    excluded = {*SHOWN_SEPARATELY, "compaction"} if read_compaction(actions) else SHOWN_SEPARATELY
+    excluded = {*SHOWN_SEPARATELY, "compaction"} if parse_compaction(actions) else SHOWN_SEPARATELY
     return [
         _describe_action(name, value)
         for name, value in actions.items()
@@ -56,13 +56,13 @@ def describe_actions(actions: Mapping[str, Any]) -> list[Action]:
     ]
 
 
-def read_compaction(actions: Mapping[str, Any]) -> Compaction | None:
+def parse_compaction(actions: Mapping[str, Any]) -> Compaction | None:
     """Return the compaction in an event's actions; None if there is none."""
     compaction = actions.get("compaction")
     if not isinstance(compaction, dict):
         return None
     content = compaction.get("compactedContent")
-    parts = read_parts(content, "/actions/compaction/compactedContent")
+    parts = parse_parts(content, "/actions/compaction/compactedContent")
     return Compaction(
         _time_or_none(compaction.get("startTimestamp")), _time_or_none(compaction.get("endTimestamp")), parts
     )
@@ -78,7 +78,7 @@ def _describe_action(name: str, value: Any) -> Action:
     label, icon = SIGNALS.get(name, name), SIGNAL_ICONS.get(name, "control")
     is_known = name in SIGNALS
     if isinstance(value, dict | list):
-        return Action(name, icon, label, value, write_pointer("actions", name), is_known)
+        return Action(name, icon, label, value, join_pointer("actions", name), is_known)
     if value is not True:
         label = f"{label}: {'no' if value is False else value}"
     return Action(name, icon, label, is_known=is_known)

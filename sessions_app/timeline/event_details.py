@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sessions_app.presentation.json_pointer import write_pointer
+from sessions_app.presentation.json_pointer import join_pointer
 from sessions_app.store import scopes
 from sessions_app.timeline.event_fields import EMPTY, object_field, other_fields
 
@@ -90,7 +90,7 @@ class EventDetails:
         return not (self.facts or self.transcriptions or self.trees)
 
 
-def read_details(body: Mapping[str, Any]) -> EventDetails:
+def parse_details(body: Mapping[str, Any]) -> EventDetails:
     """Return the details of an event in wire form."""
     values = {label: body[name] for name, label in LABELS.items() if body.get(name) not in EMPTY}
     facts = {**{label: value for label, value in values.items() if _is_short(value)}, **_node_fields(body)}
@@ -132,7 +132,7 @@ def _json_fields(body: Mapping[str, Any]) -> list[JsonField]:
     for name, value in body.items():
         if name in excluded or value in EMPTY or (name in LABELS and _is_short(value)):
             continue
-        trees.append(JsonField(LABELS.get(name, name), value, write_pointer(name), is_known=name in LABELS))
+        trees.append(JsonField(LABELS.get(name, name), value, join_pointer(name), is_known=name in LABELS))
     wrong = [name for name in SPECIAL if body.get(name) not in EMPTY and not isinstance(body[name], dict)]
     return [*trees, *(JsonField(name, body[name], f"/{name}") for name in sorted(wrong))]
 

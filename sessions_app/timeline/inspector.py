@@ -165,13 +165,13 @@ def inspect_event(
     return Inspection(
         item=item,
         body=body,
-        parts=[*content_parts.read_parts(body.get("content")), *_partial_answer_parts(body)],
+        parts=[*content_parts.parse_parts(body.get("content")), *_partial_answer_parts(body)],
         partners=_find_partners(event, pairs),
         changes=[ShownChange(change, _change_lines(change)) for change in changes[:max_changes]],
         offers_more=not more and len(changes) > max_changes,
-        details=event_details.read_details(body),
+        details=event_details.parse_details(body),
         totals=group.totals,
-        compaction=event_actions.read_compaction(action_fields),
+        compaction=event_actions.parse_compaction(action_fields),
         rewinds_to=_first_seq(session, event, event_actions.rewound_invocation(action_fields)),
     )
 
@@ -199,7 +199,7 @@ def _read_group(session: AgentSession, event: Event) -> InvocationGroup:
 def _partial_answer_parts(body: dict[str, Any]) -> Iterator[content_parts.Part]:
     """Yield the parts of answers that a cancellation interrupted."""
     for number, answer in enumerate(events.partial_answers(body)):
-        yield from content_parts.read_parts(answer, f"/customMetadata/{events.PARTIAL_ANSWER}/{number}")
+        yield from content_parts.parse_parts(answer, f"/customMetadata/{events.PARTIAL_ANSWER}/{number}")
 
 
 def _change_lines(change: KeyChange) -> list[DiffLine]:

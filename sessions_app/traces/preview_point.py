@@ -8,7 +8,7 @@ from typing import Any
 
 from sessions_app.store.events.conditions import is_error, is_model_output
 from sessions_app.store.models import AgentSession, Event
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 from sessions_app.traces.model_calls import find_event_call
 
 

@@ -9,7 +9,7 @@ from django.template.loader import render_to_string
 
 from sessions_app.store.models import AgentSession
 from sessions_app.store.redaction import redact_text
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.timeline_reader import read_timeline
 

@@ -181,7 +181,7 @@ def _choose_window(page: PageRequest) -> EventWindow:
     return windows.newest(page.session)
 
 
-def _time_slider(page: PageRequest) -> Context:
+def _time_slider_context(page: PageRequest) -> Context:
     """Return the point in time on the slider, and its neighbors."""
     last = page.session.last_seq
     point = page.selected.seq if page.selected else last
@@ -276,12 +276,12 @@ def _siblings_context(page: PageRequest) -> Context:
     }
 
 
-def _search_bar(page: PageRequest) -> Context:
+def _search_bar_context(page: PageRequest) -> Context:
     """Return the search bar above the timeline, without hits."""
     return {"chips": chips(page.session, page.query["q"]), "hits_only": page.query["only"]}
 
 
-def _search_results(page: PageRequest) -> Context:
+def _search_results_context(page: PageRequest) -> Context:
     return session_search.read_results(page.session, page.query, page.selected)
 
 
@@ -294,14 +294,14 @@ INSPECTION_SECTIONS: tuple[Section, ...] = (
     _spending_context,
     _permissions_context,
 )
-DETAIL_SECTIONS: tuple[Section, ...] = (_board_context, *INSPECTION_SECTIONS, _time_slider)
+DETAIL_SECTIONS: tuple[Section, ...] = (_board_context, *INSPECTION_SECTIONS, _time_slider_context)
 PAGE_SECTIONS: tuple[Section, ...] = (
     _frame_context,
     _timeline_context,
     *DETAIL_SECTIONS,
     _siblings_context,
-    _search_bar,
-    _search_results,
+    _search_bar_context,
+    _search_results_context,
 )
 """Functions that read the template's variables of one section."""
 
@@ -311,8 +311,8 @@ PARTS: dict[str, tuple[str, tuple[Section, ...]]] = {
     "inspection": (f"{PAGE}#inspection", INSPECTION_SECTIONS),
     "board": (f"{PAGE}#board", (_board_context, _permissions_context)),
     "raw": (f"{INSPECTOR}#raw", (_raw_event_context,)),
-    "search-results": ("devui/sessions/timeline/search.html#search-results", (_search_results,)),
-    "chips": ("devui/sessions/timeline/search.html#chips", (_search_bar,)),
+    "search-results": ("devui/sessions/timeline/search.html#search-results", (_search_results_context,)),
+    "chips": ("devui/sessions/timeline/search.html#chips", (_search_bar_context,)),
     "siblings": (f"{PAGE}#siblings", (_siblings_context,)),
 }
 """Id of the htmx target element → template of its content, and its sections."""

@@ -256,7 +256,7 @@ def _row_mark(session: AgentSession) -> str:
         session.title,
         session.problem_count,
         status,
-        expiry.read_age(session),
+        expiry.find_age(session),
         is_pinned,
         *tags,
     )

@@ -19,8 +19,7 @@ from sessions_app.state.key_history import read_key_history
 from sessions_app.store import realms
 from sessions_app.store.errors import NotFound
 from sessions_app.store.models import AgentSession, Scope, StateChange
-from sessions_app.store.state import drift
-from sessions_app.store.state import history as history
+from sessions_app.store.state import drift, history
 
 PAGE = "devui/sessions/state/scopes.html"
 VALUE = "devui/sessions/state/value.html"
@@ -65,13 +64,13 @@ def key_history(request: HttpRequest, pk: int) -> HttpResponse:
     """Show every write of the key that the ledger row `pk` wrote, newest first."""
     change = _find_change(pk, with_value=False)
     query = HistoryQuery(request.GET).read()
-    session_key = query["here"]
-    came_from = session_key if query["session"] is None else query["session"]
+    only_session = query["here"]
+    came_from = only_session if query["session"] is None else query["session"]
     context = {
         "change": change,
         "session": _reading_session(change, came_from),
-        "history": read_key_history(change, before=query["before"], here=session_key),
-        "here": session_key,
+        "history": read_key_history(change, before=query["before"], here=only_session),
+        "here": only_session,
         "is_shared": change.scope != Scope.SESSION,
     }
     return render_partial(

@@ -21,7 +21,7 @@ from sessions_app.store import realms, scopes
 from sessions_app.store.errors import DevUIError, NotFound
 from sessions_app.store.models import AgentSession, Scope, StateChange
 from sessions_app.store.runs import session_runs
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 
 EDIT = "devui/sessions/state/key_edit.html"
 REMOVE = "devui/sessions/state/key_remove.html"

@@ -16,7 +16,7 @@ from sessions_app.roles import AccessRule, Role
 from sessions_app.routes import match_rule
 from tests.accounts.conftest import BROWSER, cookie_of, sign_in
 from tests.pages.html import parse
-from tests.security.routes import declared_rules, fill_route, routes
+from tests.security.routes import all_rules, fill_route, routes
 
 pytestmark = pytest.mark.usefixtures("people", "agents_dir")
 
@@ -50,7 +50,7 @@ async def test_every_address_with_every_role(web, role):
 
 def rules() -> Iterator[AccessRule]:
     """Yield every rule, with the variants of forms."""
-    for rule in [*declared_rules().values(), DRAIN, REMOVE]:  # workers have routes only with an engine
+    for rule in [*all_rules().values(), DRAIN, REMOVE]:  # workers have routes only with an engine
         yield from (rule, *rule.variants.values())
 
 

@@ -90,7 +90,7 @@ async def test_a_run_is_cancelled_by_its_row_from_another_process(play):
     async def ask():
         await agent.hangs.wait()
         run_id = await units_of_work.read(EvalRun.objects.values_list("pk", flat=True).get)
-        await units_of_work.write(runs.request_cancel, run_id)
+        await units_of_work.write(runs.begin_cancel, run_id)
 
     asking = asyncio.create_task(ask())
     run = await play(evalset(case("a", turn("hang", "fine"))), agent.answer)

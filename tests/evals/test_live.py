@@ -183,7 +183,7 @@ async def test_an_evalset_that_does_not_exist_is_followed_no_further(web):
 
 
 async def test_a_page_asks_for_its_own_cases_when_more_changed_than_it_shows(run):
-    await units_of_work.write(runs.request_cancel, run.id)
+    await units_of_work.write(runs.begin_cancel, run.id)
     await units_of_work.write(runs.finish_run, run.id, EvalRun.Status.CANCELLED)
     changes = await units_of_work.read(live.changes, run.id, run.revision, page_size=2)
     assert (changes["type"], changes["many"], changes["rows"]) == ("end", True, [])

@@ -17,7 +17,7 @@ from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import attempts, crashes, notes
 from evals_app.runs.writes.crashes import ProcessDeath
 from evals_app.runs.writes.outcomes import Outcome
-from evals_app.runs.writes.runs import assign_runs, claim_run, crash_run, request_cancel
+from evals_app.runs.writes.runs import assign_runs, begin_cancel, claim_run, crash_run
 from sessions_app.agent_processes import processes
 from sessions_app.agents.folder import open_folder
 from sessions_app.runs import lifecycle, runtime_client
@@ -219,7 +219,7 @@ def test_attempt_cancelled_meanwhile_stays_cancelled(order):
     begin(run, "a", "b")
     begin(stopped, "a")
     attempts.request_cancel_attempt(of(run)["a"].pk)
-    request_cancel(stopped.id)
+    begin_cancel(stopped.id)
     assert crashes.continue_without_process(PROCESS, DIED) == [run.id]
     assert statuses(run) == ["cancelled", "pending", "pending"]
     stopped.refresh_from_db()

@@ -67,7 +67,7 @@ def test_ended_run_does_not_end_again(run):
     assert not attempts.start_attempt(attempt.pk)
     assert runs.finish_run(run.id, EvalRun.Status.DONE)
     assert not runs.finish_run(run.id, EvalRun.Status.FAILED)
-    assert not runs.request_cancel(run.id)
+    assert not runs.begin_cancel(run.id)
     assert runs.claim_run(run.id, None) is None
     assert counts(run) == (0, 1, 0, 0, 2)
     assert fresh(run).finished == 3
@@ -92,7 +92,7 @@ def test_late_writer_of_a_repeated_try_and_claim_changes_nothing(run):
 
 
 def test_a_pending_run_that_is_cancelled_ends_at_once(run):
-    assert runs.request_cancel(run.id)
+    assert runs.begin_cancel(run.id)
     assert fresh(run).status == EvalRun.Status.CANCELLED
     assert counts(run) == (0, 0, 0, 0, 3)
 

@@ -100,7 +100,7 @@ def test_the_list_needs_no_further_query(store, django_assert_num_queries):
     app_settings.set_session_ttl("weather", HOUR)
     create_session("s1", 5)
     with django_assert_num_queries(1):
-        assert [expiry.read_age(row) for row in listing.list_sessions(listing.SessionFilter())] == ["expired"]
+        assert [expiry.find_age(row) for row in listing.list_sessions(listing.SessionFilter())] == ["expired"]
 
 
 def test_session_shows_expiry_and_its_setting(get: Get):

@@ -7,7 +7,7 @@ import re
 from django.urls import get_resolver
 
 from sessions_app.roles import AccessRule
-from sessions_app.routes import read_rules
+from sessions_app.routes import list_rules
 
 FILLED = {
     "app_name": "weather",
@@ -22,12 +22,12 @@ FILLED = {
 
 def routes() -> list[str]:
     """Return every route, as `resolve` names it."""
-    return sorted({route for _, route in declared_rules()})
+    return sorted({route for _, route in all_rules()})
 
 
-def declared_rules() -> dict[tuple[str, str], AccessRule]:
+def all_rules() -> dict[tuple[str, str], AccessRule]:
     """Return the rule of each method and route."""
-    return {(method, route): rule for method, route, rule in read_rules(get_resolver().url_patterns)}
+    return {(method, route): rule for method, route, rule in list_rules(get_resolver().url_patterns)}
 
 
 def addresses() -> list[str]:

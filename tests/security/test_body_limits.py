@@ -14,7 +14,7 @@ import pytest
 from django.core.handlers.asgi import ASGIRequest
 
 from devui.web.body_admission import BodyAdmission
-from devui.web.body_limits import PARSED_FACTOR, VALUE_BYTES, ByteQuota, LimitedBody, Message, Receive
+from devui.web.body_limits import PARSED_FACTOR, VALUE_BYTES, LimitedBody, Message, Receive, SharedQuota
 from devui.web.middleware import LARGE_BYTES
 from sessions_app.api import request_bodies
 from sessions_app.store.text_input import MAX_VALUES
@@ -112,7 +112,7 @@ async def test_commas_in_texts_are_no_values(web):
 
 
 async def test_small_values_take_more_of_the_memory_that_bodies_share():
-    quota = ByteQuota(1_000_000 * VALUE_BYTES)
+    quota = SharedQuota(1_000_000 * VALUE_BYTES)
     body = LimitedBody(one_chunk(MANY[:300_000]), quota, len(MANY), factor=PARSED_FACTOR)
     await body.read_into(io.BytesIO())
     assert body.problem is None

@@ -13,8 +13,8 @@ from django.urls import path
 from devui.web import socket_routes
 from sessions_app.api.routing import Router, needs
 from sessions_app.roles import EDIT, READ, Role
-from sessions_app.routes import Route, read_rules
-from tests.security.routes import declared_rules
+from sessions_app.routes import Route, list_rules
+from tests.security.routes import all_rules
 
 WRITES_NOTHING = {
     ("POST", "runs/call/<int:pk>/"),
@@ -43,7 +43,7 @@ def test_rule_of_an_unknown_method_is_refused():
 
 def test_route_that_is_declared_with_plain_path_is_refused():
     with pytest.raises(ImproperlyConfigured, match=r"'notes/add/'.*test_routes\.note"):
-        read_rules([Route("", "devui.web.views.home", "home", get=READ), path("notes/add/", note)])
+        list_rules([Route("", "devui.web.views.home", "home", get=READ), path("notes/add/", note)])
 
 
 @pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
@@ -64,14 +64,14 @@ def test_operation_that_reads_needs_no_rule():
 def test_requests_that_write_are_audited_and_need_more_than_a_reader():
     free = {
         key
-        for key, rule in declared_rules().items()
+        for key, rule in all_rules().items()
         if key[0] != "GET" and not rule.form_field and (rule.role <= Role.READER or not rule.action)
     }
     assert {key for key in free if "log" not in key[1]} == WRITES_NOTHING
 
 
 def test_every_socket_has_a_rule():
-    read_rules(socket_routes.routes)
+    list_rules(socket_routes.routes)
 
 
 @pytest.mark.parametrize(

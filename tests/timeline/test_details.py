@@ -10,8 +10,8 @@ from google.adk.events.event_actions import EventActions
 from pydantic.alias_generators import to_camel
 
 from sessions_app.timeline import event_details
-from sessions_app.timeline.event_actions import describe_actions, read_compaction, rewound_invocation
-from sessions_app.timeline.event_details import read_details
+from sessions_app.timeline.event_actions import describe_actions, parse_compaction, rewound_invocation
+from sessions_app.timeline.event_details import parse_details
 from tests.sessions.full_event import full_event
 
 FULL: dict[str, Any] = full_event().model_dump(exclude_none=True, by_alias=True, mode="json")
@@ -29,7 +29,7 @@ def test_every_field_of_adks_event_has_a_place():
 
 
 def test_nothing_of_a_full_event_is_called_unknown_or_left_out():
-    details = read_details(FULL)
+    details = parse_details(FULL)
     assert all(tree.is_known for tree in details.trees)
     words = dict(details.facts)
     assert words["model"] == "scripted-1"
@@ -45,7 +45,7 @@ def test_nothing_of_a_full_event_is_called_unknown_or_left_out():
 
 
 def test_unknown_fields_are_kept_and_marked():
-    [tree] = read_details({"fieldOf/tomorrow": {"x": 1}}).trees
+    [tree] = parse_details({"fieldOf/tomorrow": {"x": 1}}).trees
     assert (tree.title, tree.value, tree.pointer, tree.is_known) == (
         "fieldOf/tomorrow",
         {"x": 1},
@@ -55,7 +55,7 @@ def test_unknown_fields_are_kept_and_marked():
 
 
 def test_value_too_long_for_a_line_opens_as_json():
-    details = read_details({"modelVersion": "m" * 1000, "partial": False})
+    details = parse_details({"modelVersion": "m" * 1000, "partial": False})
     assert details.facts == [("partial", "no")]
     assert [(tree.title, tree.is_known) for tree in details.trees] == [("model", True)]
 
@@ -63,14 +63,14 @@ def test_value_too_long_for_a_line_opens_as_json():
 @pytest.mark.parametrize("name", sorted(event_details.SPECIAL))
 @pytest.mark.parametrize("value", ["x", 3, [1], [{"a": None}], {"webSearchQueries": "x", "citations": 3}])
 def test_a_field_of_another_shape_is_shown_as_it_came(name: str, value: object):
-    details = read_details({name: value})
+    details = parse_details({name: value})
     if not isinstance(value, dict):
         assert [tree.value for tree in details.trees] == [value]
 
 
 def test_event_without_metadata_has_no_details():
-    assert read_details({"content": {}, "nodeInfo": {"path": ""}, "actions": {}}).is_empty
-    assert not read_details({"finishReason": "STOP"}).is_empty
+    assert parse_details({"content": {}, "nodeInfo": {"path": ""}, "actions": {}}).is_empty
+    assert not parse_details({"finishReason": "STOP"}).is_empty
 
 
 def test_metadata_of_the_model_call_is_shown_as_json():
@@ -79,7 +79,7 @@ def test_metadata_of_the_model_call_is_shown_as_json():
         "cacheMetadata": {"cache_name": "c"},
         "avgLogprobs": -0.5,
     }
-    details = read_details(body)
+    details = parse_details(body)
     assert [(tree.title, tree.value) for tree in details.trees] == [
         ("Token usage", {"promptTokenCount": 9}),
         ("Context cache", {"cache_name": "c"}),
@@ -122,10 +122,10 @@ def test_false_action_is_shown_as_no():
 
 
 def test_a_compaction_has_a_span_and_parts():
-    compaction = read_compaction(FULL["actions"])
+    compaction = parse_compaction(FULL["actions"])
     assert (compaction.start, compaction.end) == (1.25, 2.5)
     assert compaction.parts[0].pointer == "/actions/compaction/compactedContent/parts/0"
-    assert read_compaction({"compaction": "x"}) is None
+    assert parse_compaction({"compaction": "x"}) is None
 
 
 def test_a_rewind_names_an_invocation():

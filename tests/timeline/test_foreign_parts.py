@@ -11,7 +11,7 @@ from django.test import Client
 
 from sessions_app.store.events import summarize
 from sessions_app.store.events.event_text import data_text
-from sessions_app.timeline.content_parts import read_parts
+from sessions_app.timeline.content_parts import parse_parts
 from tests.image_data import PNG
 from tests.pages.client import Get
 from tests.timeline.story import Story
@@ -59,7 +59,7 @@ def test_images_and_sounds_of_an_mcp_result_are_media_and_not_text():
     ]
     assert "A plot" in summary["results"][0]["result"]
     assert IMAGE["data"][:12] not in summary["results"][0]["result"]
-    [part] = read_parts(wire(response(IMAGE, RESOURCE))["content"])
+    [part] = parse_parts(wire(response(IMAGE, RESOURCE))["content"])
     assert [media.mime for media in part.answers_media] == ["image/png", "image/png"]
 
 
@@ -81,7 +81,7 @@ def test_image_that_a_function_passes_on_is_served(story: Story, result: Any, po
     [media] = summary["media"]
     assert media["pointer"] == f"/content/parts/0/functionResponse/response{pointer}"
     assert IMAGE["data"][:12] not in summary["results"][0]["result"]
-    [shown] = read_parts(wire(part)["content"])[0].answers_media
+    [shown] = parse_parts(wire(part)["content"])[0].answers_media
     assert shown.pointer == media["pointer"]
     answer = Client().get(f"/sessions/id/{story.pk}/events/{seq}/blob/", {"pointer": shown.pointer})
     assert (answer.content, answer["Content-Type"]) == (PNG, "image/png")
@@ -136,7 +136,7 @@ def test_data_of_a_remote_agent_is_shown_and_found(story: Story, get: Get):
     ],
 )
 def test_data_parts_are_read(part: dict[str, Any], value: Any):
-    [shown] = read_parts({"parts": [part]})
+    [shown] = parse_parts({"parts": [part]})
     assert (shown.type, shown.value, shown.extras, shown.media) == ("data", value, {}, None)
 
 
@@ -153,6 +153,6 @@ def test_data_parts_are_read(part: dict[str, Any], value: Any):
     ],
 )
 def test_other_files_stay_files(part: dict[str, Any]):
-    [shown] = read_parts({"parts": [part]})
+    [shown] = parse_parts({"parts": [part]})
     assert shown.type == "inlineData"
     assert len(summarize(wire(part))["media"]) == 1

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from sessions_app.timeline import content_parts
-from sessions_app.timeline.content_parts import Part, read_parts
+from sessions_app.timeline.content_parts import Part, parse_parts
 
 
 def part(**body: object) -> Part:
-    [result] = read_parts({"parts": [body]})
+    [result] = parse_parts({"parts": [body]})
     return result
 
 
@@ -25,7 +25,7 @@ def test_every_kind_of_part_is_recognized():
         {"toolResponse": {"id": "t", "toolType": "GOOGLE_SEARCH", "response": {}}},
         {"videoMetadata": {"fps": 1}},
     ]
-    parts = read_parts({"parts": bodies})
+    parts = parse_parts({"parts": bodies})
     assert [(each.type, each.is_thought) for each in parts[:2]] == [("text", True), ("text", False)]
     assert [each.type for each in parts[2:]] == [*content_parts.FIELDS, "other"]
     assert [each.pointer for each in parts] == [f"/content/parts/{n}" for n in range(len(bodies))]
@@ -34,7 +34,7 @@ def test_every_kind_of_part_is_recognized():
 
 def test_content_that_is_no_content_has_no_parts():
     for content in (None, "x", [], {}, {"parts": None}, {"parts": "x"}, {"parts": [None, 3, "x"]}):
-        assert read_parts(content) == []
+        assert parse_parts(content) == []
 
 
 def test_malformed_part_is_shown_raw():

@@ -17,7 +17,7 @@ from devui.accounts.forms import AuditExportQuery, AuditQuery
 from devui.accounts.models import AuditEntry
 from sessions_app.http import download, render_partial
 from sessions_app.presentation import csv_cells
-from sessions_app.routes import read_rules
+from sessions_app.routes import list_rules
 from sessions_app.store.database import pagination
 
 PAGE = "devui/accounts/audit.html"
@@ -62,7 +62,7 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
 
 def _list_actions() -> list[str]:
     """Return the actions of all rules and commands."""
-    rules = [rule for *_, rule in read_rules(get_resolver().url_patterns)]
+    rules = [rule for *_, rule in list_rules(get_resolver().url_patterns)]
     names = {variant.action for rule in rules for variant in (rule, *rule.variants.values())}
     return sorted({*names, "purge"} - {""})
 

@@ -109,7 +109,7 @@ class LoginRequired(Guard):
     """Requires the login. Browsers are redirected to the sign-in page, programs get 401."""
 
     def before(self, request: HttpRequest) -> HttpResponseBase | None:
-        """Refuse a request without the login."""
+        """Check the login; return the refusal, or None."""
         try:
             login = credentials_file.read_credentials()
             if login is None:

@@ -57,7 +57,7 @@ async def _stream_while_permitted(
         watch.close()
 
 
-def _login_ended() -> Forbidden:
+def _login_ended_error() -> Forbidden:
     return Forbidden(
         "The login, token or role of this request has ended, and the request with it.",
         hint="Sign in, or use another token, and send it again.",
@@ -82,14 +82,14 @@ class _PermissionWatch:
             Forbidden: a check has failed.
         """
         if self._revoked.is_set():
-            raise _login_ended()
+            raise _login_ended_error()
         self._waiting = waiting = asyncio.current_task()
         try:
             yield
         except asyncio.CancelledError:
             if not self._revoked.is_set() or (waiting and waiting.uncancel()):
                 raise  # the client has left
-            raise _login_ended() from None
+            raise _login_ended_error() from None
         finally:
             self._waiting = None
 

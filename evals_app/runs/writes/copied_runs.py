@@ -76,7 +76,7 @@ def _write_run(parts: Sequence[StoredRun], changes: Mapping[str, Any]) -> EvalRu
     first = parts[0].run
     columns = {field.attname: getattr(first, field.attname) for field in EvalRun._meta.concrete_fields}
     with transaction.atomic():
-        version = _get_version(parts[0])
+        version = _store_version(parts[0])
         columns |= {"version_id": version.pk, "evalset_id": version.evalset_id}
         repeated = EvalRun.objects.filter(pk=first.repeats_id).first() if first.repeats_id else None
         columns |= {"runtime_id": None, "repeats_id": repeated and repeated.pk, **changes}
@@ -89,7 +89,7 @@ def _write_run(parts: Sequence[StoredRun], changes: Mapping[str, Any]) -> EvalRu
     return EvalRun.objects.select_related("evalset", "version").get(pk=run.pk)
 
 
-def _get_version(stored: StoredRun) -> EvalSetVersion:
+def _store_version(stored: StoredRun) -> EvalSetVersion:
     """Return the version of the evalset that a run used; create what this store does not have."""
     evalset, version = stored.evalset, stored.version
     names = {"app_name": evalset.app_name, "evalset_id": evalset.evalset_id}

@@ -26,12 +26,14 @@ from evals_app.runs.writes.revisions import next_attempt_revision, next_revision
 from evals_app.runs.writes.runs import assign_runs, crash_run, finish_run, last_step, lock_active, release_run
 from sessions_app.agent_processes import processes
 from sessions_app.delivery.failure import Failure
-from sessions_app.delivery.ownership import PROCESS_STOPPED, SERVER_STOPPED, end_rows, is_unassigned
+from sessions_app.delivery.ownership import HAS_STOPPED_PROCESS, HAS_STOPPED_SERVER, end_rows, find_unassigned
 from sessions_app.runs import lifecycle
 from sessions_app.store.database import change_notification
 from sessions_app.store.models import Run
 
-SERVER_GONE = SERVER_STOPPED | (PROCESS_STOPPED & Q(runtime__app_name=processes.SERVER_APP))
+BELONGS_TO_STOPPED_SERVER = HAS_STOPPED_SERVER | (
+    HAS_STOPPED_PROCESS & Q(runtime__app_name=processes.SERVER_APP)
+)
 """Runs of a server that has ended, or of a process that it started."""
 
 NOT_TAKEN = "No process took it."
@@ -225,7 +227,9 @@ def crash_abandoned(run_id: str) -> None:
     """End the runs without a living owner, and this one if its server has ended: another process can resume it now."""
     crash_orphans()
     end_rows(
-        EvalRun.objects.filter(SERVER_GONE, pk=run_id, status=EvalRun.Status.PENDING), crash_run, NOT_TAKEN
+        EvalRun.objects.filter(BELONGS_TO_STOPPED_SERVER, pk=run_id, status=EvalRun.Status.PENDING),
+        crash_run,
+        NOT_TAKEN,
     )
 
 
@@ -260,7 +264,7 @@ def adopt_abandoned(server_id: str, app_names: Sequence[str] | None = None) -> l
         app_names: the apps whose runs are adopted; None: all.
     """
     with transaction.atomic():
-        runs = EvalRun.objects.filter(SERVER_GONE, status=EvalRun.Status.PENDING)
+        runs = EvalRun.objects.filter(BELONGS_TO_STOPPED_SERVER, status=EvalRun.Status.PENDING)
         if app_names is not None:
             runs = runs.filter(app_name__in=app_names)
         abandoned = list(runs.order_by("queued_at", "pk").values_list("pk", "app_name"))
@@ -277,7 +281,9 @@ def crash_orphans(spared: Q | None = None) -> int:
     lifecycle.crash_orphans()  # which first marks the processes that are gone
     concerned = EvalRun.objects.exclude(spared) if spared else EvalRun.objects.all()
     pending = concerned.filter(status=EvalRun.Status.PENDING)
-    running = concerned.filter(PROCESS_STOPPED, status=EvalRun.Status.RUNNING)
-    never_started = pending.filter(PROCESS_STOPPED | is_unassigned(pending, "queued_at")).exclude(SERVER_GONE)
+    running = concerned.filter(HAS_STOPPED_PROCESS, status=EvalRun.Status.RUNNING)
+    never_started = pending.filter(HAS_STOPPED_PROCESS | find_unassigned(pending, "queued_at")).exclude(
+        BELONGS_TO_STOPPED_SERVER
+    )
     ended = end_rows(running, crash_run, "The process that ran it has ended.")
     return len(ended) + len(end_rows(never_started, crash_run, NOT_TAKEN))

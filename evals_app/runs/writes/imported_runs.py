@@ -36,7 +36,7 @@ def import_run(
         ended_at: when its results were written; its duration is unknown.
     """
     with transaction.atomic():
-        version = _get_version(app_name, evalset_id, content, ended_at)
+        version = _store_version(app_name, evalset_id, content, ended_at)
         counts = Counter(COUNT_COLUMNS[EvalAttempt.Status(outcome.status)] for _, outcome in attempts)
         _, is_new = EvalRun.objects.get_or_create(
             pk=run_id,
@@ -62,7 +62,7 @@ def import_run(
     return is_new
 
 
-def _get_version(
+def _store_version(
     app_name: str, evalset_id: str, content: Mapping[str, Any], ended_at: float
 ) -> EvalSetVersion:
     """Return the version of an evalset with this content; an unknown evalset is created as gone."""

@@ -195,7 +195,7 @@ def lock_active(run_id: str, started_at: float | None = None) -> EvalRun | None:
 
 
 def release_run(run_id: str, started_at: float | None = None) -> bool:
-    """Make a run whose server stops pending again, for the next server; False if it has started an attempt.
+    """Make a run pending again because its server stops, for the next one; False if it has started an attempt.
 
     `started_at`: see `lock_active`.
     """
@@ -245,7 +245,7 @@ def note_process_facts(run_id: str, facts: ProcessFacts) -> None:
     )
 
 
-def request_cancel(run_id: str) -> bool:
+def begin_cancel(run_id: str) -> bool:
     """Request the cancellation of a run. False if it had ended.
 
     A pending run ends here, and so does one whose attempts execute on workers: these see that their rows have ended,
@@ -309,7 +309,7 @@ def crash_run(run_id: str, why: str) -> bool:
     return finish_run(run_id, EvalRun.Status.CRASHED, Failure(PROCESS_GONE, why))
 
 
-PROCESS_STOPPED = "The process that ran it was stopped."
+STOPPED_WITH_PROCESS = "The process that ran it was stopped."
 """Reason of a run that ends with its process: a restart, or an interrupt at the command line."""
 
 CANCEL_REASONS = {

@@ -17,7 +17,7 @@ from sessions_app.problems.registry import (
     Problem,
     Severity,
     detector,
-    write_links,
+    links_to_writes,
 )
 from sessions_app.problems.state_evidence import KeyEvidence, KeyWriteEvidence, StateEvidence, is_by_hand
 from sessions_app.store import scopes
@@ -74,11 +74,11 @@ def user_data(evidence: StateEvidence) -> Iterator[Problem]:
         )
         if is_repeated:
             text = f"has the same value in {len(own_sessions) + 1} sessions of this user, and in no other user's."
-            links = [*write_links(key.writes[:1]), *own_sessions[:LINKS_SHOWN]]
+            links = [*links_to_writes(key.writes[:1]), *own_sessions[:LINKS_SHOWN]]
             yield Problem(text, key=key.name, links=links)
         elif _is_user_fact(key.key) and any(map(is_by_hand, key.writes)):
             text = "is named like a fact about the user, but ends with this session."
-            yield Problem(text, key=key.name, links=write_links(key.writes[:1]))
+            yield Problem(text, key=key.name, links=links_to_writes(key.writes[:1]))
 
 
 def _is_user_fact(key: str) -> bool:
@@ -100,10 +100,10 @@ def intermediate(evidence: StateEvidence) -> Iterator[Problem]:
         is_number = key.text[0] in "-0123456789"
         if words and not (words == {"temp"} and is_number):
             text = f"is called “{min(words)}”, but is stored for the whole session."
-            yield Problem(text, key=key.name, links=write_links(key.writes[:1]))
+            yield Problem(text, key=key.name, links=links_to_writes(key.writes[:1]))
         elif emptied := _emptying_pair(key.writes):
             text = "was filled and emptied again within one invocation."
-            yield Problem(text, key=key.name, links=write_links(emptied))
+            yield Problem(text, key=key.name, links=links_to_writes(emptied))
 
 
 def _emptying_pair(writes: Sequence[KeyWriteEvidence]) -> list[KeyWriteEvidence]:
@@ -175,7 +175,7 @@ def app_contested(evidence: StateEvidence) -> Iterator[Problem]:
         for write in writes:
             newest.setdefault(write.user_id, write)
         text = f"was written by sessions of {len(users)} users in its last {len(key.writes)} writes."
-        yield Problem(text, key=key.name, links=write_links(list(newest.values())[:LINKS_SHOWN]))
+        yield Problem(text, key=key.name, links=links_to_writes(list(newest.values())[:LINKS_SHOWN]))
 
 
 def _is_growing(writes: Sequence[KeyWriteEvidence]) -> bool:
@@ -205,7 +205,7 @@ def user_lonely(evidence: StateEvidence) -> Iterator[Problem]:
             text = (
                 f"has its last {len(writes)} writes from this session alone; the user has {other_sessions}."
             )
-            yield Problem(text, key=key.name, links=write_links([writes[-1], writes[0]]))
+            yield Problem(text, key=key.name, links=links_to_writes([writes[-1], writes[0]]))
 
 
 @hint(
@@ -234,7 +234,7 @@ def _similar_names(keys: Sequence[KeyEvidence]) -> Iterator[tuple[str, Problem]]
         for key in group if len({key.key for key in group}) > 1 else []:
             other = next(key_evidence for key_evidence in group if key_evidence.key != key.key)
             text = f"differs little from `{other.name}`: two keys, or one that is misspelt?"
-            links = write_links([*key.writes[:1], *other.writes[:1]])
+            links = links_to_writes([*key.writes[:1], *other.writes[:1]])
             yield key.name, Problem(text, key=key.name, links=links)
 
 
@@ -248,7 +248,7 @@ def _odd_styles(keys: Sequence[KeyEvidence]) -> dict[str, Problem]:
         return {}
     text = f"is spelt otherwise than the other {counts[usual]} of its scope, which are {usual}."
     return {
-        key.name: Problem(text, key=key.name, links=write_links(key.writes[:1]))
+        key.name: Problem(text, key=key.name, links=links_to_writes(key.writes[:1]))
         for key, style in styled
         if style != usual
     }
@@ -264,7 +264,9 @@ def nesting(evidence: StateEvidence) -> Iterator[Problem]:
     for key in evidence.keys:
         levels = nesting_depth(key.text)
         if levels > DEEP_LEVELS:
-            yield Problem(f"is nested {levels} levels deep.", key=key.name, links=write_links(key.writes[:1]))
+            yield Problem(
+                f"is nested {levels} levels deep.", key=key.name, links=links_to_writes(key.writes[:1])
+            )
 
 
 @hint(
@@ -278,7 +280,7 @@ def large(evidence: StateEvidence) -> Iterator[Problem]:
     for key in evidence.keys:
         if key.size > LARGE_BYTES:
             text = f"is {key.size:,} bytes large; from {LARGE_BYTES:,} on, state is a slow place for it."
-            yield Problem(text, key=key.name, links=write_links(key.writes[:1]))
+            yield Problem(text, key=key.name, links=links_to_writes(key.writes[:1]))
 
 
 @hint(
@@ -293,7 +295,7 @@ def not_json(evidence: StateEvidence) -> Iterator[Problem]:
             text = (
                 f"was written as something that JSON does not have ({key.note}) and is kept as its JSON form."
             )
-            yield Problem(text, key=key.name, links=write_links(key.writes[:1]))
+            yield Problem(text, key=key.name, links=links_to_writes(key.writes[:1]))
 
 
 def nesting_depth(text: str) -> int:

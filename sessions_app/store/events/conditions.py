@@ -1,4 +1,4 @@
-"""Named conditions on events. Only these, and the two indexed ones of `store.json_sql`, select events by kind."""
+"""Named conditions on events. Only these and the two of `store.database.json_sql` select events by kind."""
 
 from __future__ import annotations
 

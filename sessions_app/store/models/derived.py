@@ -132,7 +132,7 @@ class SessionProblem(models.Model):
     key = models.TextField(
         default="",
         db_default="",
-        help_text="State key that it is about, with its prefix; the text begins with it.",
+        help_text="State key that it is about, with its prefix. The text completes a sentence that begins with it.",
     )
     text = models.TextField(help_text="One sentence.")
     links = models.TextField(

@@ -9,7 +9,7 @@ from django.db import connection
 
 from sessions_app.store import scopes
 from sessions_app.store.models import AgentSession, Event, Scope, StateChange
-from sessions_app.store.state import history as history
+from sessions_app.store.state import history
 from sessions_app.store.state.counts import count_changed
 from sessions_app.store.state.points import (
     BATCH,

@@ -29,8 +29,7 @@ from sessions_app.store.models import (
     StateRow,
     UntrackedKey,
 )
-from sessions_app.store.state import history as history
-from sessions_app.store.state import points
+from sessions_app.store.state import history, points
 
 WRITES_SEARCHED = 500
 """Writes of a key searched for the last one by this session; beyond them the value is "not known"."""

@@ -18,10 +18,10 @@ from sessions_app.store.redaction import redact
 
 SHA_BYTES = 16
 
-RUN_MEAN = 32
-"""Average number of members of a run: one hash in this many ends a run."""
+CHUNK_MEAN = 32
+"""Average number of members of a chunk: one hash in this many ends a chunk."""
 
-MAX_RUN = 256
+MAX_CHUNK = 256
 
 MAX_TEXT = 200_000
 """Maximum length of a piece's text in characters; longer texts are truncated."""
@@ -64,10 +64,10 @@ def piece_sha(text: str) -> str:
 
 
 def list_piece(members: Sequence[Piece]) -> Piece:
-    """Return the piece of a list: runs of members, runs of runs, up to one piece."""
-    level = [_make_chunk(run) for run in _cut_chunks(members)] or [_make_chunk(())]
+    """Return the piece of a list: chunks of members, chunks of chunks, up to one piece. Their stored key is `runs`."""
+    level = [_make_chunk(chunk) for chunk in _cut_chunks(members)] or [_make_chunk(())]
     while len(level) > 1:
-        level = [_make_chunk(run) for run in _cut_chunks(level)]
+        level = [_make_chunk(chunk) for chunk in _cut_chunks(level)]
     return level[0]
 
 
@@ -83,11 +83,11 @@ def _is_chunk(piece: Piece) -> bool:
 
 
 def _cut_chunks(members: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
-    """Cut a list into runs at members with matching hashes, so that an insertion moves no other boundary."""
+    """Cut a list into chunks at members with matching hashes, so that an insertion moves no other boundary."""
     start = 0
     for end, member in enumerate(members, start=1):
-        ends = int(member.sha[-4:], 16) % RUN_MEAN == 0
-        if (ends and end - start > 1) or end - start == MAX_RUN:
+        ends = int(member.sha[-4:], 16) % CHUNK_MEAN == 0
+        if (ends and end - start > 1) or end - start == MAX_CHUNK:
             yield members[start:end]
             start = end
     if start < len(members):
@@ -95,7 +95,7 @@ def _cut_chunks(members: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
 
 
 def read_members(body: str) -> tuple[bool, list[str]] | None:
-    """Return whether a list piece names runs, and the names; None if the piece is no list."""
+    """Return whether a list piece names chunks, and the names; None if the piece is no list."""
     if not body.startswith(('{"pieces":[', '{"runs":[')):
         return None
     value = json.loads(body)

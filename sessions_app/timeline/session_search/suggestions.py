@@ -75,17 +75,15 @@ def _make_chip(query: Query, field: str, value: str, labels: dict[str, str]) -> 
 
 
 def vocabulary(session: AgentSession) -> Vocabulary:
-    """Return the names that a query within a session can contain. Five queries."""
+    """Return the names that a query within a session can contain. Four queries."""
     names = _read_names(session)
-    session_keys = [*session.state_rows.order_by("key").values_list("key", flat=True)[:MAX_KEYS]]
+    state_keys = [*session.state_rows.order_by("key").values_list("key", flat=True)[:MAX_KEYS]]
     owner = {"owner__realm": session.realm, "owner__app_name": session.app_name}
     users = UserState.objects.filter(**owner, owner__user_id=session.user_id).order_by("key")
     apps = AppState.objects.filter(**owner).order_by("key")
-    session_keys += [
-        scopes.PREFIX[Scope.USER] + key for key in users.values_list("key", flat=True)[:MAX_KEYS]
-    ]
-    session_keys += [scopes.PREFIX[Scope.APP] + key for key in apps.values_list("key", flat=True)[:MAX_KEYS]]
-    return Vocabulary(tools=names["tool"], authors=names["author"], keys=session_keys)
+    state_keys += [scopes.PREFIX[Scope.USER] + key for key in users.values_list("key", flat=True)[:MAX_KEYS]]
+    state_keys += [scopes.PREFIX[Scope.APP] + key for key in apps.values_list("key", flat=True)[:MAX_KEYS]]
+    return Vocabulary(tools=names["tool"], authors=names["author"], keys=state_keys)
 
 
 def _read_names(session: AgentSession) -> dict[str, list[str]]:

@@ -13,7 +13,7 @@ from sessions_app.problems import (
     Severity,
     StateEvidence,
     detector,
-    write_links,
+    links_to_writes,
 )
 
 EMPTY: tuple[dict[str, object], ...] = ({}, {"result": None}, {"result": ""}, {"result": []})
@@ -51,4 +51,4 @@ def ambiguous_date(evidence: StateEvidence) -> Iterator[Problem]:
     """Find values with a date whose day and month can be confused."""
     for key in evidence.keys:
         if match := AMBIGUOUS_DATE.search(key.text):
-            yield Problem(f"has the date {match[0]}.", key=key.name, links=write_links(key.writes[:1]))
+            yield Problem(f"has the date {match[0]}.", key=key.name, links=links_to_writes(key.writes[:1]))
