@@ -146,14 +146,14 @@ def test_runs_are_filtered_by_app_and_status(get: Get):
 
 def test_pages_join_without_a_gap_or_a_repetition(get: Get):
     story = Story()
-    new_run = [create_run(story, at=float(n // 3)).pk for n in range(110)]
+    run_pks = [create_run(story, at=float(n // 3)).pk for n in range(110)]
     seen, address = [], "/runs/"
     while address:
         page = get(address)
         seen += [row.attrs["id"].removeprefix("run-") for row in page.one("tbody").all("tr")]
         older = page.all("a", rel="next")
         address = f"/runs/{older[0].attrs['href']}" if older else ""
-    assert sorted(seen) == sorted(new_run)
+    assert sorted(seen) == sorted(run_pks)
 
 
 @pytest.mark.parametrize("query", ["?status=bored", "?before=x"])

@@ -34,22 +34,22 @@ def clock(monkeypatch) -> list[float]:
 
 
 def test_output_below_the_limit_passes_as_it_is():
-    output = Shown()
-    limit = OutputLimit(output, limit=10)
+    shown_output = Shown()
+    limit = OutputLimit(shown_output, limit=10)
     limit.take(b"one\n")
     limit.take(b"\xff\x00")
     limit.take(b"on\n")
     limit.end()
-    assert output.data == b"one\n\xff\x00on\n"
+    assert shown_output.data == b"one\n\xff\x00on\n"
 
 
 def test_output_above_the_limit_is_cut_at_a_line_and_counted():
-    output = Shown()
-    limit = OutputLimit(output, "The newest is elsewhere.", limit=10)
+    shown_output = Shown()
+    limit = OutputLimit(shown_output, "The newest is elsewhere.", limit=10)
     limit.take(b"one\ntwo\nthree\n")
     limit.take(b"four\n")
     limit.end()
-    assert output.lines == [
+    assert shown_output.lines == [
         "one",
         "two",
         "[DevUI] Output is limited to 0.0 MB in 10 minutes. The newest is elsewhere.",
@@ -58,33 +58,33 @@ def test_output_above_the_limit_is_cut_at_a_line_and_counted():
 
 
 def test_line_without_end_is_cut_and_the_note_begins_a_line():
-    output = Shown()
-    limit = OutputLimit(output, limit=10)
+    shown_output = Shown()
+    limit = OutputLimit(shown_output, limit=10)
     limit.take(b"x" * 1000)
     limit.end()
-    assert output.lines[0] == "x" * 10
-    assert output.lines[1].startswith("[DevUI] Output is limited")
-    assert output.data.endswith(b"were not shown.\n")
+    assert shown_output.lines[0] == "x" * 10
+    assert shown_output.lines[1].startswith("[DevUI] Output is limited")
+    assert shown_output.data.endswith(b"were not shown.\n")
 
 
 def test_next_window_passes_output_on_again_after_the_count(clock):
-    output = Shown()
-    limit = OutputLimit(output, limit=10)
+    shown_output = Shown()
+    limit = OutputLimit(shown_output, limit=10)
     limit.take(b"12345678\nnot shown\n")
     clock[0] += process_output.WINDOW_S - 1
     limit.take(b"nor this\n")
     clock[0] += 2
     limit.take(b"again\n")
-    assert output.lines[0] == "12345678"
-    assert output.lines[2:] == ["[DevUI] 0.0 MB of output, 2 lines, were not shown.", "again"]
+    assert shown_output.lines[0] == "12345678"
+    assert shown_output.lines[2:] == ["[DevUI] 0.0 MB of output, 2 lines, were not shown.", "again"]
 
 
 def test_unfinished_last_line_is_ended():
-    output = Shown()
-    limit = OutputLimit(output, limit=10)
+    shown_output = Shown()
+    limit = OutputLimit(shown_output, limit=10)
     limit.take(b"no end")
     limit.end()
-    assert output.data == b"no end\n"
+    assert shown_output.data == b"no end\n"
 
 
 PRINTS = """
@@ -107,15 +107,15 @@ def read_all(reader: OutputReader, program: str) -> int:
 
 
 def test_all_output_of_both_streams_is_read_and_little_is_passed_on():
-    output, seen = Shown(), []
-    reader = OutputReader(OutputLimit(output, limit=100_000), seen.append)
+    shown_output, seen = Shown(), []
+    reader = OutputReader(OutputLimit(shown_output, limit=100_000), seen.append)
 
     assert read_all(reader, PRINTS) == 0
 
     everything = b"".join(seen)
     assert len(everything) == 2 * 100 * 1000 * 100 + 1_000_000 + len("last words\n")
     assert everything.endswith(b"last words\n")
-    assert 100_000 <= len(output.data) < 101_000
+    assert 100_000 <= len(shown_output.data) < 101_000
 
 
 def test_process_continues_when_its_output_is_closed():

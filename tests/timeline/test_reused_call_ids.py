@@ -175,9 +175,9 @@ def test_steps_of_one_turn_pair_with_their_own_results(story):
         story.calls("look", "x", n=n)
         story.says("meanwhile")
         story.answers("look", "x")
-    rows = items(story)
-    assert [[each.seq for each in rows[seq].earlier_calls] for seq in (3, 6)] == [[1], [4]]
-    assert (rows[3].elapsed, rows[6].elapsed) == (2.0, 2.0)
+    items_by_seq = items(story)
+    assert [[each.seq for each in items_by_seq[seq].earlier_calls] for seq in (3, 6)] == [[1], [4]]
+    assert (items_by_seq[3].elapsed, items_by_seq[6].elapsed) == (2.0, 2.0)
     partners = [
         inspect_event(story.session, find_event(story.session, seq=seq)).partners for seq in (1, 3, 4, 6)
     ]
@@ -208,8 +208,8 @@ def test_calls_of_one_event_pair_with_their_results_by_name_and_order(story):
     story.add(call("add", n=1), call("look"), call("add", n=2))
     story.says("meanwhile")
     story.add(result("look"), result("add", sum=1), result("add", sum=2))
-    rows = items(story)[3].earlier_calls
-    assert [(each.name, each.args) for each in rows] == [
+    earlier_calls = items(story)[3].earlier_calls
+    assert [(each.name, each.args) for each in earlier_calls] == [
         ("look", {}),
         ("add", {"n": "1"}),
         ("add", {"n": "2"}),

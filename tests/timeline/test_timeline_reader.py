@@ -234,9 +234,9 @@ def test_an_error_shows_the_run_that_broke(story):
     lifecycle.finish(run.id, Run.Status.FAILED, Failure("", "boom", "Traceback …"), invocation_id="i1")
     story.says("fine")
     story.add(errorCode="RuntimeError", errorMessage="boom")
-    rows = items(story)
-    assert rows[1].run is None
-    assert rows[2].run.traceback == "Traceback …"
+    items_by_seq = items(story)
+    assert items_by_seq[1].run is None
+    assert items_by_seq[2].run.traceback == "Traceback …"
 
 
 def test_a_run_that_went_well_explains_no_error(story):
@@ -425,9 +425,9 @@ def test_only_answers_of_people_beside_their_call_name_it(story):
     story.calls("ask", "c2", waiting=True)
     story.invocation = "i2"
     story.answers("ask", "c2", author="user")
-    rows = items(story)
-    assert rows[2].earlier_calls == []
-    assert [call.seq for call in rows[4].earlier_calls] == [3]
+    items_by_seq = items(story)
+    assert items_by_seq[2].earlier_calls == []
+    assert [call.seq for call in items_by_seq[4].earlier_calls] == [3]
 
 
 def test_a_compaction_names_the_events_it_sums_up(story):
@@ -440,11 +440,11 @@ def test_a_compaction_names_the_events_it_sums_up(story):
     }
     story.add(author="user", actions={"compaction": span})
     story.add(author="user", actions={"compaction": {"startTimestamp": 1.0, "endTimestamp": 2.0}})
-    rows = items(story)
-    assert rows[4].covers == (1, 2)
-    assert rows[4].summary["compaction"]["text"] == "1, 2"
-    assert rows[5].covers is None
-    assert [rows[seq].compacted_by for seq in (1, 2, 3)] == [4, 4, 0]
+    items_by_seq = items(story)
+    assert items_by_seq[4].covers == (1, 2)
+    assert items_by_seq[4].summary["compaction"]["text"] == "1, 2"
+    assert items_by_seq[5].covers is None
+    assert [items_by_seq[seq].compacted_by for seq in (1, 2, 3)] == [4, 4, 0]
 
 
 def test_row_is_bounded_for_any_number_of_calls_and_writes(story):
@@ -544,9 +544,9 @@ def test_request_for_input_shows_no_schema(story):
     story.calls("adk_request_input", "c1", waiting=True, message="How long?", response_schema=schema)
     story.says("meanwhile")
     story.answers("adk_request_input", "c1", author="user", response={"days": 3})
-    rows = items(story)
-    assert rows[1].calls[0]["args"] == {"message": "How long?"}
-    assert [call.args for call in rows[3].earlier_calls] == [{"message": "How long?"}]
+    items_by_seq = items(story)
+    assert items_by_seq[1].calls[0]["args"] == {"message": "How long?"}
+    assert [call.args for call in items_by_seq[3].earlier_calls] == [{"message": "How long?"}]
 
 
 def test_event_that_changes_no_state_is_not_called_a_state_change(story):

@@ -105,9 +105,9 @@ async def test_failed_run_names_its_stage(ask):
 
 async def test_run_without_spans_has_stages_only(ask):
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")))
-    page = await bars(await units_of_work.read(lambda: AgentSession.objects.get().pk))
-    assert page.bars == []
-    assert page.seconds == page.stages[-1].since_start
+    waterfall_bars = await bars(await units_of_work.read(lambda: AgentSession.objects.get().pk))
+    assert waterfall_bars.bars == []
+    assert waterfall_bars.seconds == waterfall_bars.stages[-1].since_start
 
 
 async def test_model_requests_are_not_stored_twice(ran):

@@ -86,9 +86,9 @@ def revoke_tokens(web, name):
 
 def new_session(client, app="talker"):
     """Create a session; return its id and key."""
-    response = client.post(f"/apps/{app}/users/ann/sessions", json={}).json()["id"]
+    session_id = client.post(f"/apps/{app}/users/ann/sessions", json={}).json()["id"]
     listed = client.get(f"/api/v1/sessions?app={app}").json()["sessions"]
-    return response, next(row["key"] for row in listed if row["id"] == response)
+    return session_id, next(row["key"] for row in listed if row["id"] == session_id)
 
 
 def test_sign_in_at_one_web_process_holds_at_the_other(team_with_users):
