@@ -12,6 +12,7 @@ from django.db.models import Case, Count, IntegerField, QuerySet, Sum, Value, Wh
 
 from sessions_app.problems.registry import CALL_LABEL, Detector, DetectorScope, Link, Severity, find_detector
 from sessions_app.problems.state_queries import StateSize, read_state_size
+from sessions_app.store import realms
 from sessions_app.store.models import AgentSession, SessionProblem
 from sessions_app.store.traces.log_records import trace_with_log
 
@@ -131,7 +132,8 @@ def _note_deleted_sessions(rows: Iterable[SessionProblem]) -> list[ShownProblem]
     """Return problems of the state with the linked sessions that were deleted. One query, if there are links."""
     problems = [ShownProblem(row) for row in rows]
     linked = {link.session for problem in problems for link in problem.links} - {0}
-    deleted = linked.difference(AgentSession.objects.filter(pk__in=linked).values_list("pk", flat=True))
+    existing = realms.exclude_hidden(AgentSession.objects.filter(pk__in=linked))
+    deleted = linked.difference(existing.values_list("pk", flat=True))
     return [replace(problem, deleted=deleted) for problem in problems] if deleted else problems
 
 

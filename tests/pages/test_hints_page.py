@@ -10,7 +10,7 @@ from sessions_app.search.execution import session_queries
 from sessions_app.search.query.parsing import parse as parse_query
 from sessions_app.sessions import deletion
 from sessions_app.store.index import index_backlog
-from sessions_app.store.models import AgentSession, SessionState
+from sessions_app.store.models import AgentSession, SessionProblem, SessionState
 from sessions_app.store.sessions import writes
 from tests.pages.client import Get
 from tests.pages.html import Element, parse
@@ -107,10 +107,19 @@ def test_links_of_a_hint_name_other_sessions_and_deleted_ones(get: Get):
         ("event 1 of s2", f"/sessions/id/{other.pk}/?seq=1"),
         ("event 1", "/sessions/weather/ann/s1/?seq=1"),
     ]
-    deletion.delete_for_good(other.pk)
-    [link] = get(hints_url(story)).one("p", "problem-links").all("a")
-    assert link.text == "event 1"
-    assert "s2, deleted" in get(hints_url(story)).text
+
+    for delete in (lambda: deletion.delete([other.pk]), lambda: deletion.delete_for_good(other.pk)):
+        delete()  # first so that it can be undone
+        [link] = get(hints_url(story)).one("p", "problem-links").all("a")
+        assert link.text == "event 1"
+        assert "s2, deleted" in get(hints_url(story)).text
+
+
+def test_only_lists_that_may_have_hints_show_the_state(get: Get, session_story):
+    assert "Hints of the last check" in get(hints_url(session_story)).text
+    for query in ("code=tool-error", "invocation=i1", "scope=invocation"):
+        page = get(f"/sessions/id/{session_story.pk}/problems/?{query}")
+        assert "Hints of the last check" not in page.text
 
 
 def test_hints_of_many_keys_are_all_stored(client):
@@ -118,6 +127,17 @@ def test_hints_of_many_keys_are_all_stored(client):
     story.says("a", delta={f"tmp_{number}": 1 for number in range(120)})
     check()
     assert len(beside(client, story)) == 120
+
+
+def test_hints_that_are_only_counted_are_named_as_more(get: Get):
+    story = Story()
+    story.says("a", delta={f"large_{number}": "x" * 9000 for number in range(290)})
+    story.says("b", delta={f"user:{number}": "x" * 9000 for number in range(40)})
+    check()
+    stored = SessionProblem.objects.filter(session=story.pk)
+    counted = sum(stored.values_list("more", flat=True))
+    assert counted
+    assert f"And {counted} more like it." in get(hints_url(story)).text
 
 
 def test_search_finds_sessions_by_their_hints(session_story):
