@@ -119,7 +119,15 @@ def test_only_lists_that_may_have_hints_show_the_state(get: Get, session_story):
     assert "Hints of the last check" in get(hints_url(session_story)).text
     for query in ("code=tool-error", "invocation=i1", "scope=invocation"):
         page = get(f"/sessions/id/{session_story.pk}/problems/?{query}")
-        assert "Hints of the last check" not in page.text
+        assert "last check" not in page.text
+
+
+def test_state_without_hints_says_when_it_was_checked(get: Get):
+    story = Story()
+    story.says("a", delta={"city": "Rome"})
+    check()
+    page = get(f"/sessions/id/{story.pk}/problems/")
+    assert "The last check, at event 1, found no hints." in " ".join(page.text.split())
 
 
 def test_hints_of_many_keys_are_all_stored(client):
