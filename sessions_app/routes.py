@@ -157,13 +157,13 @@ def list_rules(
     Raises:
         ImproperlyConfigured: a route has no rules.
     """
-    found = []
+    rules = []
     for pattern in patterns:
         route = prefix + str(pattern.pattern)
         if isinstance(pattern, URLResolver):
-            found += list_rules(pattern.url_patterns, route)
-        elif rules := declared_rules(pattern.callback):
-            found += [(method, route, rule) for method, rule in rules.items()]
+            rules += list_rules(pattern.url_patterns, route)
+        elif by_method := declared_rules(pattern.callback):
+            rules += [(method, route, rule) for method, rule in by_method.items()]
         else:
             raise missing_rule_error(route, f"it as Route(…, {pattern.lookup_str!r}, get=READ or post=EDIT)")
-    return found
+    return rules

@@ -73,7 +73,7 @@ class RuntimeHost:
             config.runtime_id,
             on_left=self._check_drained,
             truth=services.session_service(config.options, self.source.folder.root),
-            place=without_password(config.options.session_service_uri),
+            service_uri=without_password(config.options.session_service_uri),
         )
         self.evals = EvalRuns(
             self.source,
@@ -220,7 +220,7 @@ class RuntimeHost:
             try:
                 await self.runs.service.list_sessions(app_name=self.config.app_name)
             except Exception as error:
-                log.warning("The sessions in %s could not be listed: %r", self.runs.place, error)
+                log.warning("The sessions in %s could not be listed: %r", self.runs.service_uri, error)
 
     async def start_run(self, run_id: str) -> None:
         """Execute a queued run in the background. A run that has started already is left alone.

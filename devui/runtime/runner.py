@@ -185,7 +185,7 @@ def _create_run(
     )
     if session is None:
         return None
-    storage_location.require_same_service(session, runs.place)
+    storage_location.require_same_service(session, runs.service_uri)
     run = lifecycle.create_run(
         session.pk,
         request,

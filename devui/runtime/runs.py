@@ -52,13 +52,13 @@ class LocalRuns(RunQueue):
         runtime_id: str,
         on_left: Callable[[], None],
         truth: BaseSessionService | None = None,
-        place: str = "",
+        service_uri: str = "",
     ) -> None:
-        """Store sessions in DevUI's store, or in the service `truth` at `place`, with copies here."""
+        """Store sessions in DevUI's store, or in the service `truth` at `service_uri`, with copies here."""
         super().__init__(runtime_id, on_left)
         local = NotifyingSessionService(self)
-        self.service = local if truth is None else MirroredSessionService(truth, place, local)
-        self.place = place
+        self.service = local if truth is None else MirroredSessionService(truth, service_uri, local)
+        self.service_uri = service_uri
 
     def find_session_service(self, realm: str) -> BaseSessionService:
         """Return the session service of a realm."""
@@ -81,7 +81,7 @@ class LocalRuns(RunQueue):
         if not session.realm:
             await self.copy_session(session.app_name, session.user_id, session.session_id)
             await retry.read(
-                lambda: storage_location.require_same_service(find_session(session.pk), self.place)
+                lambda: storage_location.require_same_service(find_session(session.pk), self.service_uri)
             )
 
     async def manage(self, active: ActiveRun, start: Callable[[], Events]) -> Events:

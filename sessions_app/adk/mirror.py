@@ -40,7 +40,7 @@ class MirroredSessionService(BaseSessionService):
 
     Args:
         truth: the service that stores the sessions.
-        place: its name on pages: its URI without a password.
+        location: its name on pages: its URI without a password.
         copy: the service whose store holds the copies.
     """
 
@@ -48,7 +48,7 @@ class MirroredSessionService(BaseSessionService):
         self, truth: BaseSessionService, location: str, copy: DjangoSessionService | None = None
     ) -> None:
         self.truth = truth
-        self.place = location
+        self.location = location
         self.copy = copy or DjangoSessionService()
         self._behind: set[SessionKey] = set()
         self._update_task: asyncio.Task[None] | None = None
@@ -187,7 +187,7 @@ class MirroredSessionService(BaseSessionService):
         session = await self.truth.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
         if session is None:
             if copy is not None and copy.revision is not None:
-                await self._note_difference(key, f"The session no longer exists in {self.place}.")
+                await self._note_difference(key, f"The session no longer exists in {self.location}.")
         elif session.id == session_id:
             await self._update_copy(key, copy, session, _initial_keys(session))
         return session
@@ -207,7 +207,7 @@ class MirroredSessionService(BaseSessionService):
         if copy is None:
             return
         try:
-            truth = SourceSession(key, self.place, session.state, session.last_update_time)
+            truth = SourceSession(key, self.location, session.state, session.last_update_time)
             created_at = min([truth.updated_at, *(event.timestamp for event in session.events[:1])])
             events = mirrors.SourceEvents(
                 session.events, id_of=lambda event: event.id, arrival_of=_read_arrival
@@ -220,7 +220,7 @@ class MirroredSessionService(BaseSessionService):
     async def _is_newest(self, session: Session) -> bool:
         key = self._copy_key(session.app_name, session.user_id, session.id)
         try:
-            return await units_of_work.read(mirrors.is_current, key, self.place, session.last_update_time)
+            return await units_of_work.read(mirrors.is_current, key, self.location, session.last_update_time)
         except Exception:  # whoever brings it up to date finds out, and tells
             return False
 
@@ -230,14 +230,16 @@ class MirroredSessionService(BaseSessionService):
                 try:
                     await self._get_session(session.app_name, session.user_id, session.id)
                 except Exception:
-                    log.warning("Session %r of %s could not be read.", session.id, self.place, exc_info=True)
+                    log.warning(
+                        "Session %r of %s could not be read.", session.id, self.location, exc_info=True
+                    )
 
     async def _note_failure(self, key: SessionKey, error: Exception) -> None:
         """Log once that a copy could not be written, and note it for pages."""
         problem = f"The copy could not be written: {type(error).__name__}: {error}"
         if key not in self._behind:
             self._behind.add(key)
-            log.warning("Session %r is kept in %s. %s", key.session_id, self.place, problem)
+            log.warning("Session %r is kept in %s. %s", key.session_id, self.location, problem)
         await self._note_difference(key, problem)
 
     async def _note_difference(self, key: SessionKey, problem: str) -> None:

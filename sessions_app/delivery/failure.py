@@ -1,4 +1,4 @@
-"""Why work failed, as its row shows it."""
+"""Reasons why runs and attempts failed, as their rows store them."""
 
 from __future__ import annotations
 
@@ -32,4 +32,4 @@ class Failure:
 
 
 NO_FAILURE = Failure("", "")
-"""What rows store that did not fail."""
+"""The reason of a run or attempt that did not fail: empty texts."""

@@ -40,7 +40,7 @@ class Severity(StrEnum):
 
 
 class DetectorScope(StrEnum):
-    """What a detector checks: an invocation, or the current state that the session reads."""
+    """Subject of a detector: an invocation, or the current state that a session reads."""
 
     INVOCATION = "invocation"
     STATE = "state"

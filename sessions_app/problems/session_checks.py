@@ -120,8 +120,8 @@ def check_all() -> int:
 def _find_problems(batch: EvidenceBatch) -> Iterator[SessionProblem]:
     """Yield the rows of the problems of a batch, bounded for each invocation and code."""
     for evidence in batch.evidence:
-        found = detect(DetectorScope.INVOCATION, evidence)
-        new = ((detector, problem) for detector, problem in found if not 0 < problem.seq <= batch.start)
+        problems = detect(DetectorScope.INVOCATION, evidence)
+        new = ((detector, problem) for detector, problem in problems if not 0 < problem.seq <= batch.start)
         row = SessionProblem(session_id=batch.session_pk, invocation_id=evidence.invocation_id)
         yield from _bounded_rows(row, new, SAME_STORED)
     if batch.state is not None:

@@ -156,12 +156,12 @@ def inspect_event(
     item = next(item for item in group.items if item.event.seq == event.seq)
     action_fields = body.get("actions") or {}
     max_changes = MAX_CHANGES if more else CHANGES_SHOWN
-    found = (
+    changes_by_seq = (
         read_key_changes(session, [event], length=VALUE_LIMIT, max_each=max_changes + 1)
         if item.changes
         else {}
     )
-    changes = found.get(event.seq, [])
+    changes = changes_by_seq.get(event.seq, [])
     return Inspection(
         item=item,
         body=body,

@@ -25,7 +25,7 @@ FORM = BROWSER | {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 @sync_to_async
-def title_of(pk: int) -> str:
+def read_title(pk: int) -> str:
     return AgentSession.objects.get(pk=pk).title
 
 
@@ -47,7 +47,7 @@ async def test_sender_and_address_of_a_post_are_looked_up_once(runner, monkeypat
 
         monkeypatch.setattr(module, name, count)
     await runner.post(f"/sessions/id/{pk}/rename/", data={"title": "new"})
-    assert await title_of(pk) == "new"
+    assert await read_title(pk) == "new"
     assert sorted(calls) == ["find_person", "resolve"]
 
 
@@ -66,7 +66,7 @@ async def test_right_that_ends_during_a_body_is_refused(runner, change):
 
     answer = await runner.post(f"/sessions/id/{pk}/rename/", content=body(), headers=FORM)
     assert answer.status_code == (401 if change == "disabled" else 403)
-    assert await title_of(pk) == ""
+    assert await read_title(pk) == ""
 
 
 async def test_client_that_leaves_during_a_body_has_done_nothing():
@@ -91,4 +91,4 @@ async def test_client_that_leaves_during_a_body_has_done_nothing():
     await request.send_input({"type": "http.disconnect"})
     await request.wait()
     assert request.output_queue.empty()
-    assert (await title_of(pk), await audited_statuses()) == ("", [])
+    assert (await read_title(pk), await audited_statuses()) == ("", [])

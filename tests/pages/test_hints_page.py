@@ -149,10 +149,10 @@ def test_hints_that_are_only_counted_are_named_as_more(get: Get):
 
 
 def test_search_finds_sessions_by_their_hints(session_story):
-    found = session_queries.Search(parse_query("problem:intermediate")).filter_rows(
+    matches = session_queries.Search(parse_query("problem:intermediate")).filter_rows(
         AgentSession.objects.all()
     )
-    assert [session.pk for session in found] == [session_story.pk]
+    assert [session.pk for session in matches] == [session_story.pk]
     assert session_story.session.problem_count == 0
 
 

@@ -23,7 +23,7 @@ NEWEST_FIRST = pagination.Order("-updated_at")
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """The matches of a scan, complete up to the cursor `to` unless `most` were found.
+    """The matches of a scan, complete up to the cursor `to` unless `limit` were found.
 
     Attributes:
         rows: the matches, sorted.
