@@ -116,6 +116,10 @@ screenshots: $(VENV)/.dev ## take the README's pictures from the server of `make
 licenses: $(VENV)/.dev ## write docs/licenses.md
 	$(BIN)/python docs/list_licenses.py
 
+.PHONY: list-prices
+list-prices: $(VENV)/.dev ## write the list prices that DevUI ships, from a release: make list-prices RELEASE=0.2.3 DATE=2026-11-10
+	$(BIN)/uv run --no-project --with genai-prices==$(RELEASE) python deploy/update_list_prices.py $(DATE)
+
 .PHONY: dist
 dist: $(VENV)/.dev ## build the wheel and the sdist of the last commit into dist/, always with the same bytes
 	$(BIN)/python deploy/build_dist.py dist

@@ -31,6 +31,7 @@ ALL = (
     "session_list_page",
     "open_session",
     "time_travel",
+    "answer_sources",
     "trends",
     "live_page",
     "many_sockets",
@@ -51,6 +52,9 @@ ON_POSTGRES = (
     "idle",
     "team_tokens",
 )
+RENDERING_PAGES = ("answer_sources", "time_travel", "trends")
+"""Benchmarks that render pages in their own process, which needs the settings of the server."""
+
 ONLY_ON_POSTGRES = "team_tokens"
 """Benchmark of a team, which needs PostgreSQL."""
 
@@ -113,6 +117,7 @@ def run_benchmark(name: str, options: argparse.Namespace) -> list[Figure] | None
                 "BENCH_FULL": "1" if options.full else "",
                 "BENCH_ADK_EVAL": options.adk_eval,
                 "DEVUI_LOG_LEVEL": "ERROR",
+                **({"DJANGO_SETTINGS_MODULE": "devui.settings"} if name in RENDERING_PAGES else {}),
             },
             stdout=subprocess.PIPE,
             text=True,

@@ -42,7 +42,7 @@ def server(
     start = time.perf_counter()
     process = subprocess.Popen(
         [*command, str(agents), "--port", str(port)],
-        env={**os.environ, **(environment or {})},
+        env={**os.environ, "DEVUI_RUNTIME_PRELOAD": "0", **(environment or {})},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

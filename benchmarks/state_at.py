@@ -10,7 +10,7 @@ from benchmarks.figures import Figure
 from benchmarks.stores import APP, FULL, USER, median_of
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Event
-from sessions_app.store.session_key import SessionKey
+from sessions_app.store.session_key import StorableKey
 from sessions_app.store.sessions import writes
 from sessions_app.store.state import history as history
 
@@ -31,7 +31,7 @@ FROM n
 
 def fill() -> AgentSession:
     """Create a session with a ledger of `ROWS` rows over `KEYS` keys."""
-    session = writes.create_session(SessionKey("", APP, USER, "long"))
+    session = writes.create_session(StorableKey("", APP, USER, "long"))
     with connection.cursor() as cursor:
         cursor.execute(LEDGER, {"rows": ROWS, "pk": session.pk, "keys": KEYS, "no": False})
         cursor.execute("ANALYZE")

@@ -32,7 +32,7 @@ from google.genai import types
 from sessions_app.adk import DjangoSessionService, event_mapping
 from sessions_app.store import models as store
 from sessions_app.store.events import EventKind, EventRecord
-from sessions_app.store.session_key import SessionKey
+from sessions_app.store.session_key import SessionKey, StorableKey
 from sessions_app.store.sessions import writes
 
 FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
@@ -107,7 +107,7 @@ def fill_ours(name: str, events: Iterable[Event]) -> None:
 
 def long_session(name: str, events: int, agent: str = "agent") -> None:
     """Create a session of many events: the user's messages between the agent's, each with text and a written key."""
-    session = writes.create_session(SessionKey("", APP, USER, name))
+    session = writes.create_session(StorableKey("", APP, USER, name))
     records = {author: _record_by(author) for author in ("user", agent)}
     for start in range(1, events + 1, BATCH):
         store.Event.objects.bulk_create(

@@ -33,7 +33,7 @@ def setup(database_url: str | None = None, *, migrate: bool = True) -> None:
         _store_url = database_url
         if database_url is not None:
             os.environ["DATABASE_URL"] = database_url
-        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "devui.settings")
+        _read_settings()
     elif database_url not in (None, _store_url):
         raise ImproperlyConfigured(
             "devui.setup() was given the URL of a store, but Django is configured already: call setup() first, or"
@@ -49,3 +49,16 @@ def setup(database_url: str | None = None, *, migrate: bool = True) -> None:
 
         ensure_schema()
         guard_store(checks_schema=False)  # the program may migrate it
+
+
+def _read_settings() -> None:
+    """Read the settings that the environment names, or those of programs that run agents.
+
+    Processes that the program starts, such as a server, get the settings of the server.
+    """
+    from django.conf import ENVIRONMENT_VARIABLE, settings
+
+    if not os.environ.get(ENVIRONMENT_VARIABLE):
+        os.environ[ENVIRONMENT_VARIABLE] = "devui.agent_settings"
+        settings.INSTALLED_APPS  # noqa: B018 - reads the settings
+        os.environ[ENVIRONMENT_VARIABLE] = "devui.settings"

@@ -29,7 +29,10 @@ def main() -> None:
 
 
 def _run_command() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "devui.settings")
+    needs_users = sys.argv[1:2] != ["run_evals"]
+    os.environ.setdefault(
+        "DJANGO_SETTINGS_MODULE", "devui.settings" if needs_users else "devui.agent_settings"
+    )
     if sys.argv[1:2] in (["run_evals"], ["web"], ["worker"]):
         gc.disable()  # until imports are done, see `gc_tuning.end_startup`
     if sys.argv[1:2] == ["team"]:

@@ -37,7 +37,7 @@ DEVUI_URL_PREFIX = environment.read_url_path("DEVUI_URL_PREFIX")
 FORCE_SCRIPT_NAME = DEVUI_URL_PREFIX or None
 
 DEVUI_USERS = environment.read_flag("DEVUI_USERS")
-"""True if people sign in as users with roles; False for the login with one password."""
+"""True if people sign in as users with roles; False if all sign in with one password, or nobody has to."""
 
 DEVUI_USER_HEADER = environment.read_user_header("DEVUI_USER_HEADER", DEVUI_TRUSTED_PROXIES, DEVUI_USERS)
 """Header in which a trusted proxy names the user that it has signed in; empty: none does."""
@@ -45,13 +45,13 @@ DEVUI_USER_HEADER = environment.read_user_header("DEVUI_USER_HEADER", DEVUI_TRUS
 DEVUI_OIDC = single_sign_on.read_provider(DEVUI_USERS)
 """The OpenID Connect provider that signs people in; None: there is none."""
 
-DEVUI_USER_APPS = ["contenttypes", "auth", "accounts"] if DEVUI_USERS else []
+DEVUI_USER_APPS = ["contenttypes", "auth", "accounts"]
 """Labels of the apps with the tables of users."""
 
 INSTALLED_APPS = [
     "django.contrib.staticfiles",
     *embed.APPS,
-    *(["django.contrib.contenttypes", "django.contrib.auth", "devui.accounts"] if DEVUI_USERS else []),
+    *environment.USER_APPS,
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
@@ -61,15 +61,13 @@ AUTH_PASSWORD_VALIDATORS = [
     },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
-    {"NAME": "devui.web.login.password_strength.VariedPasswordValidator"},
+    {"NAME": "devui.accounts.password_strength.VariedPasswordValidator"},
 ]
 
-DEVUI_SOCKET_GUARD = (
-    "devui.accounts.guard.UserSockets" if DEVUI_USERS else "devui.web.login.guard.LoginSockets"
-)
+DEVUI_SOCKET_GUARD = "devui.accounts.guard.SocketGuard"
 MIDDLEWARE = [
     *embed.GUARDS,
-    "devui.accounts.guard.UserRequired" if DEVUI_USERS else "devui.web.login.guard.LoginRequired",
+    "devui.accounts.guard.RequestGuard",
     "devui.web.middleware.StaticFiles",
     *embed.ANSWERS,
     *embed.BODIES,

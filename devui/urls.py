@@ -1,21 +1,17 @@
 """URLs of DevUI."""
 
+from django.apps import apps
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, include, path
 
 from devui.apis.urls import ADK, V1, ApiUrls
-from sessions_app.roles import PUBLIC, READ, SIGN_IN, SIGN_OUT
+from sessions_app.roles import PUBLIC, READ
 from sessions_app.routes import Route, list_rules
 
 
 def _login_urls() -> list[URLPattern | URLResolver]:
-    """Return the addresses of the users' login, or of the one with one password."""
-    if getattr(settings, "DEVUI_USERS", False):
-        return [path("", include("devui.accounts.urls"))]
-    return [
-        Route("login/", "devui.web.login.views.sign_in", "devui-login", get=PUBLIC, post=SIGN_IN),
-        Route("logout/", "devui.web.login.views.sign_out", "devui-logout", post=SIGN_OUT),
-    ]
+    """Return the addresses of logins and users; none in a project that mounts DevUI, which has its own."""
+    return [path("", include("devui.accounts.urls"))] if apps.is_installed("devui.accounts") else []
 
 
 def _worker_urls() -> list[URLPattern | URLResolver]:
@@ -25,7 +21,7 @@ def _worker_urls() -> list[URLPattern | URLResolver]:
 
 PAGES: list[URLPattern | URLResolver] = [
     Route("", "devui.web.views.home", "home", get=READ),
-    Route("go/", "devui.web.views.go", "go", get=READ),
+    Route("go/", "devui.web.views.go", "devui-go", get=READ),
     *_login_urls(),
     *_worker_urls(),
     Route("ready", "devui.monitoring.ready", "ready", get=PUBLIC),

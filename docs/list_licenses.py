@@ -32,6 +32,9 @@ under the license that its own metadata states. `make licenses` writes this page
 is out of date. It lists the packages for Python 3.11 on Linux, without development packages and the extra `vertex`.
 Their versions are in `requirements-dev.lock`.
 
+The list prices of models (`sessions_app/prices/list_prices.json`) are data of the package
+[genai-prices](https://pypi.org/project/genai-prices/), © Pydantic Services Inc., MIT; the file contains the license.
+
 | package | license | needed by |
 |---|---|---|
 """

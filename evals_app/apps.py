@@ -26,9 +26,10 @@ class EvalsConfig(AppConfig):
     verbose_name = "Evals"
 
     def ready(self) -> None:
-        """Register the importer of the eval results that `adk web` left in agents' folders, and active eval runs."""
+        """Register the importer of the eval results that `adk web` left in agents' folders, and active runs."""
         folder_importers.append(FolderImporter("eval results", _find_sources, _import_data))
         active_run_finders.append(_active_runs)
+        active_run_finders.append(_active_playground_runs)
 
 
 def _active_runs() -> QuerySet[Any]:
@@ -36,6 +37,12 @@ def _active_runs() -> QuerySet[Any]:
 
     runs = EvalRun.objects.filter(status__in=EvalRun.ACTIVE)
     return runs.order_by().values_list("person", "app_name")
+
+
+def _active_playground_runs() -> QuerySet[Any]:
+    from evals_app.playground.runs import find_active_runs
+
+    return find_active_runs()
 
 
 def _find_sources(agent_folder: Path) -> dict[str, str]:

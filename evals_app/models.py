@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import models
 
-from sessions_app.store.models import AgentSession, RuntimeProcess
+from sessions_app.store.models import AgentSession, ModelCall, RuntimeProcess
 
 CONFIRMATION = "confirm"
 """Source of a run that confirms or refutes that cases of the run it `repeats` became worse."""
@@ -367,3 +367,67 @@ class ModelRate(models.Model):
         related_name="+",
         help_text="The process to which the service said so.",
     )
+
+
+class PlaygroundRun(models.Model):
+    """A recorded model call that a person has changed and sent to models again. It belongs to the call's session."""
+
+    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="playground_runs")
+    call = models.ForeignKey(ModelCall, on_delete=models.CASCADE, related_name="playground_runs")
+    runtime = models.ForeignKey(
+        RuntimeProcess,
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="The process that makes the calls.",
+    )
+    name = models.TextField(default="")
+    person = models.TextField(default="", help_text="Name of the person who started it; empty: unknown.")
+    columns = models.TextField(help_text="JSON: see `playground.columns.RequestColumn`.")
+    created_at = models.FloatField()
+
+
+class PlaygroundAnswer(models.Model):
+    """The answer to one repetition of a column of a playground run."""
+
+    class Status(models.TextChoices):
+        """Status of an answer. Queued and running ones are active."""
+
+        QUEUED = "queued"
+        RUNNING = "running"
+        DONE = "done"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+
+    ACTIVE = (Status.QUEUED, Status.RUNNING)
+
+    run = models.ForeignKey(PlaygroundRun, on_delete=models.CASCADE, related_name="answers")
+    column = models.IntegerField(help_text="Position of its column, from 0.")
+    repetition = models.IntegerField(help_text="1, 2, 3 … within its column.")
+    status = models.CharField(max_length=16, choices=Status, default=Status.QUEUED)
+    model = models.TextField()
+    started_at = models.FloatField(null=True)
+    first_at = models.FloatField(null=True, help_text="Time of the first chunk or the response.")
+    finished_at = models.FloatField(null=True)
+    response = models.TextField(
+        default="[]", help_text="JSON: the responses; while they are streamed, the text so far."
+    )
+    prompt_tokens = models.IntegerField(default=0)
+    output_tokens = models.IntegerField(default=0)
+    thought_tokens = models.IntegerField(default=0)
+    cached_tokens = models.IntegerField(default=0)
+    total_tokens = models.IntegerField(default=0)
+    error_type = models.TextField(default="")
+    error = models.TextField(default="")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "column", "repetition"], name="playground_answer_identity")
+        ]
+        indexes = [
+            models.Index(
+                fields=["run"],
+                name="playground_answer_active",
+                condition=models.Q(status__in=["queued", "running"]),
+            )
+        ]

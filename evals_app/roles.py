@@ -1,12 +1,16 @@
 """Rules of routes about evals; see `sessions_app.roles`."""
 
-from sessions_app.roles import AccessRule, Role
+from sessions_app.roles import RUN, AccessRule, Role
 
 RUN_EVALS = AccessRule(Role.RUNNER, "run", "evals")
 CANCEL_EVALS = AccessRule(Role.RUNNER, "cancel", "eval run")
 WRITE_NOTE = AccessRule(Role.RUNNER, "note", "eval run")
 EDIT_EVALSET = AccessRule(Role.RUNNER, "edit", "evalset")
+EDIT_PRICES = AccessRule(Role.ADMIN, "edit", "prices")
 REVIEWED_EVALSET = AccessRule(Role.RUNNER, form_field="seen", variants={"*": EDIT_EVALSET})
+TRY_MODEL_CALL = AccessRule(Role.RUNNER, form_field="action", variants={"run": RUN})
+"""Other buttons of the form change only the form."""
+
 DELETE_RUN = AccessRule(Role.ADMIN, "delete", "eval run")
 DELETE_EVALSET = AccessRule(Role.ADMIN, "delete", "evalset")
 EXPORT_EVALSETS = AccessRule(Role.READER, "export", "evalset")

@@ -7,15 +7,18 @@ from evals_app.roles import (
     CANCEL_EVALS,
     DELETE_EVALSET,
     EDIT_EVALSET,
+    EDIT_PRICES,
     EXPORT_EVALS,
     EXPORT_EVALSETS,
     REVIEWED_EVALSET,
     RUN_EVALS,
+    TRY_MODEL_CALL,
     WRITE_NOTE,
 )
-from sessions_app.roles import READ, AccessRule
+from sessions_app.roles import CANCEL, READ, AccessRule
 from sessions_app.routes import Route
 
+PLAYGROUND_PATH = "sessions/id/<int:pk>/model-calls/<int:call>/try/"
 RUN_PATH, SET_PATH = "evals/runs/<str:run_id>/", "evals/<seg:app_name>/<seg:evalset_id>/"
 
 
@@ -57,7 +60,7 @@ urlpatterns = [
         get=EXPORT_EVALS,
     ),
     page(RUN_PATH + "export/<str:kind>/", "run_reports.export", "eval-run-export", get=EXPORT_EVALS),
-    page("evals/prices/", "prices.prices", "prices", get=READ),
+    page("evals/prices/", "prices.prices", "prices", get=READ, post=EDIT_PRICES),
     page(SET_PATH + "trend/", "trends.trend", "eval-trend", get=READ),
     page("evals/new/", "evalset_creation.new", "eval-new", get=READ, post=EDIT_EVALSET.with_app_field("app")),
     page(
@@ -67,9 +70,11 @@ urlpatterns = [
         get=READ,
         post=EDIT_EVALSET.with_app_field("app"),
     ),
-    page("evals/record/", "evalset_creation.record", "eval-record", get=READ, post=EDIT_EVALSET),
+    page("evals/record/", "case_recording.record", "eval-record", get=READ, post=EDIT_EVALSET),
     page("evals/replay/<int:pk>/", "session_replays.replay", "session-replay", get=READ, post=RUN_EVALS),
     page(SET_PATH, "evalsets.evalset", "evalset", get=READ, post=RUN_EVALS),
+    page(SET_PATH + "cases.csv", "evalsets.cases_csv_file", "evalset-cases-csv", get=EXPORT_EVALSETS),
+    page(SET_PATH + "runs.csv", "evalsets.runs_csv_file", "evalset-runs-csv", get=EXPORT_EVALS),
     page(SET_PATH + "case/", "case_editor.edit", "eval-case", get=READ, post=REVIEWED_EVALSET),
     page(SET_PATH + "change/", "evalset_actions.change", "evalset-change", get=READ, post=REVIEWED_EVALSET),
     page(SET_PATH + "delete/", "evalset_actions.delete", "evalset-delete", get=READ, post=DELETE_EVALSET),
@@ -77,5 +82,8 @@ urlpatterns = [
     page(
         SET_PATH + "plan/", "evalsets.plan", "evalset-plan", get=READ, post=READ
     ),  # shows what a run would do
+    page(PLAYGROUND_PATH, "playground.edit", "playground", get=READ, post=TRY_MODEL_CALL),
+    page(PLAYGROUND_PATH + "<int:run>/", "playground.show", "playground-run", get=READ),
+    page(PLAYGROUND_PATH + "<int:run>/cancel/", "playground.cancel", "playground-cancel", post=CANCEL),
     page(SET_PATH + "versions/", "versions.index", "evalset-versions", get=READ),
 ]

@@ -107,15 +107,26 @@ def read_toml(path: Path, schema: type[Content], *, hint: str) -> Content:
     """
     try:
         content = read_file(path, MAX_TOML_BYTES + 1)
+    except OSError as error:
+        raise BadFile([FileProblem(path.name, f"cannot be read: {error}")]) from error
+    return parse_toml(content, schema, name=path.name, hint=hint)
+
+
+def parse_toml(content: bytes, schema: type[Content], *, name: str, hint: str) -> Content:
+    """Return the content of a TOML file with this name.
+
+    Raises:
+        BadFile: the content cannot be read, or entries are invalid; all problems are named.
+    """
+    try:
         if len(content) > MAX_TOML_BYTES:
             raise ValueError(f"it is larger than {MAX_TOML_BYTES // 1_000_000} MB")
-        document = tomllib.loads(decode_text(content))
-        return schema.model_validate(document)
+        return schema.model_validate(tomllib.loads(decode_text(content)))
     except ValidationError as error:
         problems = [
-            FileProblem(path.name, describe_error(fault), field=format_path(fault["loc"]))
+            FileProblem(name, describe_error(fault), field=format_path(fault["loc"]))
             for fault in error.errors()
         ]
         raise BadFile(problems, hint=hint) from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise BadFile([FileProblem(path.name, f"cannot be read: {error}")]) from error
+    except (ValueError, RecursionError) as error:
+        raise BadFile([FileProblem(name, f"cannot be read: {error}")]) from error

@@ -11,6 +11,7 @@ from typing import IO, Any, cast
 
 from django import http
 from django.shortcuts import render
+from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.middleware import HtmxDetails
 
 from sessions_app.store.errors import DevUIError
@@ -23,6 +24,7 @@ __all__ = [
     "download_page",
     "error_frame",
     "json_text",
+    "local_address",
     "note_object",
     "person_name",
     "redirect_to",
@@ -133,6 +135,13 @@ def redirect_to(request: http.HttpRequest, address: str) -> http.HttpResponse:
     if not getattr(request, "htmx", False):
         return http.HttpResponseRedirect(address)
     return http.HttpResponse(status=204, headers={"HX-Redirect": address})
+
+
+def local_address(address: object, fallback: str) -> str:
+    """Return an address if it is on this server, else `fallback`."""
+    if address and url_has_allowed_host_and_scheme(str(address), allowed_hosts=None):
+        return str(address)
+    return fallback
 
 
 def json_text(text: str | bytes, status: int = 200) -> http.HttpResponse:

@@ -6,6 +6,7 @@ from sessions_app.paths import session_url
 from sessions_app.store import realms
 from sessions_app.store.database.skip_scan import distinct_values
 from sessions_app.store.errors import EventMissing, NotFound, SessionMissing
+from sessions_app.store.ids import is_storable
 from sessions_app.store.models import AgentSession, Event, Run
 
 
@@ -36,7 +37,8 @@ def find_run(run_id: str) -> Run:
     Raises:
         NotFound: no such run.
     """
-    run = Run.objects.select_related("session").defer("request", "traceback").filter(pk=run_id).first()
+    runs = Run.objects.select_related("session").defer("request", "traceback")
+    run = runs.filter(pk=run_id).first() if is_storable(run_id) else None
     if run is None:
         raise NotFound(
             f"Run not found: {run_id}",

@@ -80,9 +80,14 @@ urlpatterns = [
     page("state/history/<int:pk>/", "state.key_history", "key-history", get=READ),
     page("state/values/<int:pk>/", "state.value", "state-value", get=READ),
     page("state/values/<int:pk>/whole/", "state.whole_value", "state-whole-value", get=READ),
+    page("problems/", "problems.index", "problems", get=READ),
+    page(
+        "problems/csv/", "problems.csv_file", "problems-csv", get=AccessRule(Role.READER, "export", "problem")
+    ),
     page("runs/", "run_list.index", "runs", get=READ),
     page("runs/csv/", "run_list.csv_file", "runs-csv", get=AccessRule(Role.READER, "export", "run")),
     page("runs/changes/", "run_list.changes", "run-changes", get=READ),
+    page("runs/cancel/", "run_list.cancel", "runs-cancel", post=CANCEL),
     page("runs/start/<int:pk>/", "console.start", "session-run", post=RUN),
     page("runs/message/<int:pk>/", "console.message", "session-message", get=READ),
     page("runs/call/<int:pk>/", "console.call", "session-call", post=READ),  # shows a call
@@ -95,6 +100,7 @@ urlpatterns = [
     page("runs/<str:run_id>/cancel/", "console.cancel", "run-cancel", post=CANCEL),
     # POST calls the agent's instruction providers
     page(EVENT + "seen/", "model_preview.at_event", "event-seen", get=READ, post=RUN),
+    page(EVENT + "why/", "answer_sources.show", "event-why", get=READ),
     page(EVENT + "trace/", "traces.event_trace", "event-trace", get=READ),
     page("artifacts/", "artifacts.index", "artifacts", get=READ),
     page(
@@ -122,14 +128,16 @@ urlpatterns = [
     page("memory/csv/", "memory.csv_file", "memory-csv", get=AccessRule(Role.READER, "export", "memory")),
     page("memory/there/", "external_resources.memory", "memory-there", get=READ),
     page("memory/add/", "memory.add", "memory-add", post=REMEMBER.with_app_field("app")),
-    page("memory/<int:pk>/delete/", "memory.delete", "memory-delete", get=READ, post=DELETE_MEMORY),
+    page("memory/delete/", "memory.delete", "memory-delete", get=READ, post=DELETE_MEMORY),
     page("spending/", "spending.spending", "spending", get=READ),
+    page("monitor/", "trends.overview_page", "monitor", get=READ),
     page("trends/", "trends.index", "trends", get=READ),
     page("traces/", "traces.index", "traces", get=READ),
     page("traces/csv/", "traces.csv_file", "traces-csv", get=AccessRule(Role.READER, "export", "trace")),
     page("traces/<int:pk>/", "traces.page", "trace", get=READ),
     page("traces/<int:pk>/log/", "run_log.page", "trace-log", get=READ),
     page("agents/<seg:app_name>/", "agents.agent", "agent", get=READ),
+    page("agents/<seg:app_name>/message/", "first_message.first_message", "first-message", post=RUN),
     page("agents/<seg:app_name>/restart/", "agents.restart", "agent-restart", post=RESTART),
     page("agents/<seg:app_name>/settings/", "app_settings.change", "agent-settings", post=CHANGE_SETTINGS),
     page("agent-check/", "agents.check", "agent-check", get=READ),

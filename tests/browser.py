@@ -7,11 +7,20 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    Page,
+    Response,
+    expect,
+    sync_playwright,
+)
 
 from tests.required_programs import missing
 
@@ -116,6 +125,15 @@ def open_window(browser: Browser) -> Iterator[OpenWindow]:
     for window in windows:
         window.close()
     assert faults == []
+
+
+def await_end(response: Response) -> None:
+    """Wait until a response has come whole, or the page has aborted its request.
+
+    `Response.finished` waits for ever for one that is aborted after its head has come.
+    """
+    with suppress(Error):
+        response.body()
 
 
 COPIED = """async start => {

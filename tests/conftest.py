@@ -50,10 +50,12 @@ settings.load_profile("steady")  # the same examples in every run without a seed
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the tests' store apart from a developer's own, whatever DATABASE_URL says.
 
-    Garbage is not collected until all tests are known: nearly all that is made until then stays. Until then nltk, which
-    ADK imports, does not find scipy: users do not have it, and it takes a second.
+    Servers load no agents before they are used: that would slow down the other tests. Garbage is not collected until
+    all tests are known: nearly all that is made until then stays. Until then nltk, which ADK imports, does not find
+    scipy: users do not have it, and it takes a second.
     """
     os.environ.pop("DEVUI_AGENTS_DIR", None)
+    os.environ["DEVUI_RUNTIME_PRELOAD"] = "0"
     gc.disable()
     sys.modules["scipy.stats"] = None
 
@@ -126,10 +128,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session", autouse=True)
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What a store keeps in files is the tests' own too: on PostgreSQL it lies in the data folder."""
+    """Give the tests a data folder of their own: on PostgreSQL the files of a store are in it.
+
+    Tests that name no agents have none: the default, the current folder, is the whole project, which pages would search
+    for agents each time.
+    """
     from django.conf import settings
 
     settings.DATA_DIR = tmp_path_factory.mktemp("data")
+    settings.DEVUI_AGENTS_DIR = str(tmp_path_factory.mktemp("agents"))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -152,9 +159,9 @@ def static_files() -> Iterator[None]:
         if cache_key not in listed:
             add(self)
             listed[cache_key] = dict(self.files), dict(self._known)
-        files, known = listed[cache_key]
+        files, known_files = listed[cache_key]
         self.files.update(files)
-        self._known.update(known)
+        self._known.update(known_files)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StaticFiles, "add_files_from_finders", add_listed)

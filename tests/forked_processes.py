@@ -70,7 +70,7 @@ IS_POSSIBLE = sys.platform == "linux"
 
 PATIENCE_S = 120
 REQUEST_BYTES = 1 << 17
-MOST_FDS = 16
+MAX_FDS = 16
 FREE_FD = 500
 """Descriptors from here on are used by nobody."""
 
@@ -169,7 +169,7 @@ def main(connection: socket.socket) -> None:
         raise RuntimeError("A module has started a thread, which no copy would have.")
     gc.freeze()
     while True:
-        message, fds, _, _ = socket.recv_fds(connection, REQUEST_BYTES, MOST_FDS)
+        message, fds, _, _ = socket.recv_fds(connection, REQUEST_BYTES, MAX_FDS)
         if not message:
             return
         if (pid := _fork_twice()) == 0:
@@ -250,9 +250,9 @@ def _become(request: dict[str, Any], fds: list[int]) -> None:
 
 def _place(fds: list[int], numbers: list[int]) -> None:
     """Give descriptors the numbers they have in the process that asked, and close all others."""
-    held = [fcntl.fcntl(fd, fcntl.F_DUPFD, FREE_FD) for fd in fds]
+    free_fds = [fcntl.fcntl(fd, fcntl.F_DUPFD, FREE_FD) for fd in fds]
     os.closerange(3, FREE_FD)
-    for fd, number in zip(held, numbers, strict=True):
+    for fd, number in zip(free_fds, numbers, strict=True):
         os.dup2(fd, number)
         os.close(fd)
 

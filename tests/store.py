@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Barrier
 
-from django.db import connection
+from django.db import connection, transaction
+from django.test import TransactionTestCase
 
 from sessions_app.store.database import units_of_work
 
@@ -35,3 +38,30 @@ def finish_threads() -> None:
                 wait.result()
     for key in [key for key in units_of_work._committers if key[0] == os.getpid()]:
         units_of_work._committers.pop(key).close()
+
+
+@contextmanager
+def saved_rows() -> Iterator[Callable[[], None]]:
+    """Set the rows of the store aside and empty it; yield a function that inserts them again, for each test anew.
+
+    For rows that take long to make: a test then starts with them as if it had made them itself.
+    """
+    quote = connection.ops.quote_name
+    tables = connection.introspection.django_table_names(only_existing=True, include_views=False)
+    copies = {quote(table): quote(f"saved_{table}") for table in tables}
+    with transaction.atomic(), connection.cursor() as cursor:
+        for table, copy in copies.items():
+            cursor.execute(f"CREATE TABLE {copy} AS SELECT * FROM {table}")
+    TransactionTestCase()._fixture_teardown()
+
+    def insert_rows() -> None:
+        with transaction.atomic(), connection.cursor() as cursor:
+            for table, copy in copies.items():
+                cursor.execute(f"INSERT INTO {table} SELECT * FROM {copy}")
+
+    try:
+        yield insert_rows
+    finally:
+        with connection.cursor() as cursor:
+            for copy in copies.values():
+                cursor.execute(f"DROP TABLE {copy}")

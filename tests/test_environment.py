@@ -7,7 +7,12 @@ import subprocess
 import sys
 
 import pytest
+from django.conf import settings
 
+from devui import agent_settings
+from devui.__main__ import main
+from devui.config import environment
+from sessions_app.store.database import schema
 from tests import forked_processes
 from tests.runtime.web_command import ROOT
 
@@ -134,3 +139,26 @@ def test_without_single_sign_on_its_library_is_not_imported(tmp_path):
     )
     assert "django.contrib.auth" in ended.stderr
     assert "joserfc" not in ended.stderr
+
+
+def test_runtimes_have_the_settings_without_users(monkeypatch):
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "devui.settings")
+    assert environment.runtime_environment()["DJANGO_SETTINGS_MODULE"] == "devui.agent_settings"
+    assert [*agent_settings.INSTALLED_APPS, *environment.USER_APPS] == settings.INSTALLED_APPS
+    assert schema.APPS[:3] == ("contenttypes", "auth", "accounts")
+    assert agent_settings.DEVUI_USER_APPS == []
+
+
+@pytest.mark.parametrize(
+    ("command", "settings_module"), [("run_evals", "devui.agent_settings"), ("migrate", "devui.settings")]
+)
+def test_command_that_needs_no_users_loads_none(
+    monkeypatch: pytest.MonkeyPatch, command: str, settings_module: str
+):
+    monkeypatch.delenv("DJANGO_SETTINGS_MODULE")
+    monkeypatch.setattr("sys.argv", ["devui", command])
+    monkeypatch.setattr("django.core.management.execute_from_command_line", lambda argv: None)
+    for name in ("gc.disable", "gc.freeze"):
+        monkeypatch.setattr(name, lambda: None)
+    main()
+    assert os.environ["DJANGO_SETTINGS_MODULE"] == settings_module

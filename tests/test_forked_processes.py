@@ -37,9 +37,9 @@ def test_forked_child_has_own_arguments_folder_and_environment(tmp_path):
 
 
 def test_server_has_imported_foreign_modules_only():
-    known = json.loads(forked_processes.run([sys.executable, "-c", TELL]).stdout)["known"]
-    assert {"django", "google"} <= set(known)
-    assert not {"devui", "sessions_app", "evals_app", "tests"} & set(known)
+    module_names = json.loads(forked_processes.run([sys.executable, "-c", TELL]).stdout)["known"]
+    assert {"django", "google"} <= set(module_names)
+    assert not {"devui", "sessions_app", "evals_app", "tests"} & set(module_names)
 
 
 ROOMS = ("devui", "sessions_app", "evals_app")
@@ -58,11 +58,11 @@ def imported_by(path: Path) -> set[str]:
 
 
 def test_server_imports_everything_our_modules_need():
-    known = set(json.loads(forked_processes.run([sys.executable, "-c", ALL_KNOWN]).stdout))
+    module_names = set(json.loads(forked_processes.run([sys.executable, "-c", ALL_KNOWN]).stdout))
     root = Path(__file__).resolve().parent.parent
     expected = {name for room in ROOMS for path in (root / room).rglob("*.py") for name in imported_by(path)}
     own = sys.stdlib_module_names | {*ROOMS, *forked_processes.ASK_FOR_SETTINGS}
-    missing = {name for name in expected - known if not {name, name.partition(".")[0]} & own}
+    missing = {name for name in expected - module_names if not {name, name.partition(".")[0]} & own}
     assert not missing, "name them in MODULES: else each process of the tests imports them anew"
 
 

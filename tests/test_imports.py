@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -437,10 +438,16 @@ def test_a_foreign_runner_loads_only_the_store_and_adks_services(tmp_path):
         f"print(*(name for name in sys.modules if name.split('.')[0] in {APPS}))"
     )
     result = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", script],
+        env={name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     loaded = result.stdout.split()
     assert "sessions_app.adk.service" in loaded
     assert "sessions_app.adk.recorder" not in loaded
+    assert not [name for name in loaded if is_under(name, "devui.accounts", "devui.web")]
     packages = {"sessions_app", "sessions_app.quotas", "sessions_app.transfer", "evals_app"}
     assert not [name for name in loaded if name not in packages and not is_under(name, *LOADED_WITH_SERVICES)]

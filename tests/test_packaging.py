@@ -41,6 +41,11 @@ urlpatterns = [
     path("tools/devui/", include("devui.urls")),
 ]
 """
+SERVER_SETUP = (
+    "import os; os.environ['DJANGO_SETTINGS_MODULE'] = 'devui.settings'; import devui; devui.setup();"
+)
+"""Sets DevUI up with the settings of the server; programs that run agents have others."""
+
 FOREIGN_VISIT = """
 import asyncio, os
 os.environ["DJANGO_SETTINGS_MODULE"] = "theirs.settings"
@@ -158,7 +163,7 @@ def test_wheel_runs_with_the_locked_versions_on_every_python(wheel, tmp_path, py
     run(tmp_path, *uv, "pip", "install", "--python", "venv/bin/python", *locked, wheel)
     assert "run_evals" in run(tmp_path, "venv/bin/devui", "--help")
     modules = "devui.asgi, sessions_app.adk, evals_app.execution, devui.testing.plugin"
-    run(tmp_path, "venv/bin/python", "-c", f"import devui; devui.setup(); import {modules}")
+    run(tmp_path, "venv/bin/python", "-c", f"{SERVER_SETUP} import {modules}")
 
 
 def test_wheel_and_sdist_of_a_commit_have_the_same_bytes_every_time(tmp_path):
@@ -192,7 +197,7 @@ def test_ci_files_install_the_wheel_beside_them(wheel, tmp_path):
 
 def test_installed_it_shows_its_pages(scripts, tmp_path):
     visit = (
-        "import asyncio, httpx, devui; devui.setup();"
+        f"{SERVER_SETUP} import asyncio, httpx;"
         "from devui.asgi import application;"
         "client = httpx.AsyncClient(transport=httpx.ASGITransport(app=application), base_url='http://127.0.0.1');"
         "answers = [asyncio.run(client.get(path)) for path in ('/sessions/', '/static/devui/js/core/app.js')];"

@@ -32,7 +32,7 @@ from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 DEFAULT_SECONDS = 180.0
-FIRST_WAIT, LONGEST_WAIT, TIMEOUT = 1 / 180, 1 / 6, 1 / 6
+FIRST_WAIT, MAX_WAIT, TIMEOUT = 1 / 180, 1 / 6, 1 / 6
 """Waits between tries, and the time that one request may take to answer, as shares of the seconds of a command."""
 
 TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
@@ -86,7 +86,7 @@ class Forge:
                 return work()
             except NotAnswered as error:
                 wait = (
-                    min(2**number * FIRST_WAIT, LONGEST_WAIT) * self._seconds
+                    min(2**number * FIRST_WAIT, MAX_WAIT) * self._seconds
                     if error.wait is None
                     else error.wait
                 )

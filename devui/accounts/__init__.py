@@ -1,1 +1,1 @@
-"""Users, their roles, tokens and quotas, and the audit log: with DEVUI_USERS=1, instead of the one-password login."""
+"""The login: its owner, or with DEVUI_USERS=1 users with roles, tokens and quotas, and the audit log."""

@@ -12,12 +12,14 @@ from pydantic import ConfigDict, Field
 from devui.accounts import guard, personal_tokens, quotas
 from devui.accounts.roles import ADMINISTER, CREATE_TOKEN, REMOVE_QUOTA, REVOKE_TOKEN, SET_QUOTA
 from sessions_app.api.routing import Router, needs
-from sessions_app.api.schemas import ExtendedRow
+from sessions_app.api.schemas import ErrorBody, ExtendedRow
 from sessions_app.http import note_object, person_name
 from sessions_app.roles import Role
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput
 from sessions_app.store.ids import StorableText
+
+ERRORS = {400: ErrorBody, 404: ErrorBody, 422: ErrorBody}
 
 router = Router(tags=["tokens"])
 quota_router = Router(tags=["quotas"])
@@ -56,7 +58,7 @@ class TokensOut(Schema):
     tokens: list[TokenOut]
 
 
-@router.get("", response=TokensOut)
+@router.get("", response={200: TokensOut, 404: ErrorBody})
 async def list_tokens(request: HttpRequest) -> dict[str, Any]:
     """List your tokens, the newest first."""
     user = await units_of_work.read(guard.request_user, request)
@@ -64,7 +66,7 @@ async def list_tokens(request: HttpRequest) -> dict[str, Any]:
     return {"tokens": rows}
 
 
-@router.post("", response={201: NewTokenOut})
+@router.post("", response={201: NewTokenOut, **ERRORS})
 @needs(post=CREATE_TOKEN)
 async def create_token(request: HttpRequest, body: TokenIn) -> Status[NewTokenOut]:
     """Create a token. Its secret is in this response only.
@@ -84,7 +86,7 @@ async def create_token(request: HttpRequest, body: TokenIn) -> Status[NewTokenOu
     return Status(201, NewTokenOut.model_validate(ExtendedRow(row, token=text)))
 
 
-@router.delete("/{int:token}", response={204: None})
+@router.delete("/{int:token}", response={204: None, **ERRORS})
 @needs(delete=REVOKE_TOKEN)
 async def revoke_token(request: HttpRequest, token: int) -> Status[None]:
     """Revoke a token of yours.
@@ -145,14 +147,14 @@ class OwnQuotasOut(Schema):
     quotas: list[OwnQuotaOut]
 
 
-@quota_router.get("", response=QuotasOut)
+@quota_router.get("", response={200: QuotasOut, 404: ErrorBody})
 @needs(get=ADMINISTER)
 async def list_quotas(request: HttpRequest) -> dict[str, Any]:
     """List all quotas."""
     return {"quotas": await units_of_work.read(quotas.list_quotas)}
 
 
-@quota_router.put("", response=QuotasOut)
+@quota_router.put("", response={200: QuotasOut, **ERRORS})
 @needs(put=SET_QUOTA)
 async def set_quota(request: HttpRequest, body: QuotaIn) -> dict[str, Any]:
     """Set a quota. Limits that the body does not name stay; null removes one. Without any limit it is removed.
@@ -167,7 +169,7 @@ async def set_quota(request: HttpRequest, body: QuotaIn) -> dict[str, Any]:
     return await list_quotas(request)
 
 
-@quota_router.delete("", response={204: None})
+@quota_router.delete("", response={204: None, **ERRORS})
 @needs(delete=REMOVE_QUOTA)
 async def remove_quota(request: HttpRequest, person: str = "", app: str = "") -> Status[None]:
     """Remove a quota.
@@ -180,7 +182,7 @@ async def remove_quota(request: HttpRequest, person: str = "", app: str = "") ->
     return Status(204, None)
 
 
-@quota_router.get("/mine", response=OwnQuotasOut)
+@quota_router.get("/mine", response={200: OwnQuotasOut, 404: ErrorBody})
 async def list_own_quotas(request: HttpRequest) -> dict[str, Any]:
     """List the quotas that apply to you, with what you have used."""
     return {"quotas": await units_of_work.read(quotas.find_quota_uses, person_name(request))}

@@ -1,4 +1,7 @@
-"""Guard with DEVUI_USERS=1: requires a user with the role from the rule of the route."""
+"""Guard of requests and sockets. With DEVUI_USERS=1 it requires a user with the role from the rule of the route.
+
+Without users, the owner may send every request, or anybody if there is no owner; nothing is written to the audit log.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,21 @@ from asgiref.sync import iscoroutinefunction
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
+from django.utils.cache import patch_vary_headers
 from django_htmx.middleware import HtmxDetails
 
-from devui.accounts import audit, personal_tokens, persons, targets, users
+from devui.accounts import audit, owner, personal_tokens, persons, targets, users
 from devui.accounts.audit import AuditedRequest
-from devui.accounts.persons import Person
+from devui.accounts.persons import ANYBODY, Person
 from devui.web import error_responses
 from devui.web.body_admission import find_pending_body
 from devui.web.error_responses import ErrorAnswer
-from devui.web.login import guard as login_guard
+from devui.web.login import strangers
+from devui.web.login.revocation import answer_while_permitted
 from devui.web.login.sockets import GuardedSockets
-from devui.web.middleware import GetResponse
+from devui.web.middleware import GetResponse, Middleware
 from devui.web.origins import AsgiApp, AsgiScope
 from devui.web.proxies import trusted_proxy_header
 from sessions_app.http import Access, request_access, set_access
@@ -42,12 +47,15 @@ from sessions_app.store.errors import DevUIError, Forbidden, StoreFault
 log = logging.getLogger(__name__)
 
 LOGIN_REQUIRED = replace(
-    login_guard.LOGIN_REQUIRED,
+    strangers.LOGIN_REQUIRED,
     hint="In a browser, load the page again and sign in. Programs send `Authorization: Bearer TOKEN`: create a token at"
     " /account/. It may have expired or been revoked.",
 )
 BODILESS_METHODS = frozenset({"HEAD", "OPTIONS"})
 """Methods whose responses export nothing."""
+
+ROUTES_OF_USERS = ("account/", "users/", "users.csv", "quotas/", "audit/", "api/v1/tokens", "api/v1/quotas")
+"""Prefixes of the routes that only servers with users have."""
 
 PERSON = "devui.person"
 """Key of the scope of sockets with the sender of the handshake."""
@@ -66,8 +74,8 @@ NO_USERS = ErrorAnswer(
 
 
 @dataclass(slots=True)
-class UserAccess(Access):
-    """The access of a request with users.
+class SenderAccess(Access):
+    """The access of a request by its sender.
 
     Attributes:
         person: its sender; None if unknown.
@@ -82,23 +90,27 @@ class UserAccess(Access):
     required_roles: list[tuple[Role, str]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, person: Person | None) -> UserAccess:
+    def of(cls, person: Person | None) -> SenderAccess:
         """Return the access of a sender."""
         if person is None:
             return cls(is_stranger=True)
-        has_account = person.user_pk is not None
-        return cls(is_authenticated=True, person_name=person.name, has_account=has_account, person=person)
+        return cls(
+            is_authenticated=person is not ANYBODY,
+            person_name=person.name,
+            has_account=person.user_pk is not None,
+            person=person,
+        )
 
     def role_in(self, app: str) -> str:
-        """Return the name of the role of the sender in an app."""
-        return self.person.role_in(app).label if self.person else ""
+        """Return the name of the role of the sender in an app; empty without users."""
+        return self.person.role_in(app).label if self.person and settings.DEVUI_USERS else ""
 
     async def is_permitted(self, request: HttpRequest) -> bool:
         """Tell whether the login or token of the request is still valid, and its user still has the roles for it.
 
         True while the store does not answer: nobody can revoke them either, and runs outlast a restart of the store.
         """
-        if self.person is None:
+        if self.person is None or self.person is ANYBODY:
             return True
         try:
             person = await _find_sender(request)
@@ -107,31 +119,62 @@ class UserAccess(Access):
         return person is not None and all(person.role_in(app) >= role for role, app in self.required_roles)
 
 
-class UserRequired(login_guard.Guard):
-    """Requires a user with the role that the request needs. Browsers are redirected to the sign-in page."""
+class RequestGuard(Middleware):
+    """Requires a login, and the role that the request needs. Browsers are redirected to the sign-in page.
+
+    A request is refused by its headers, then by its body, and ends when its sender loses the right.
+    """
 
     sync_capable = False
 
     def __init__(self, get_response: GetResponse) -> None:
         super().__init__(get_response)
         if not iscoroutinefunction(get_response):
-            raise TypeError("UserRequired serves asynchronous requests only.")
+            raise TypeError("RequestGuard serves asynchronous requests only.")
 
     async def _answer_request(self, request: HttpRequest) -> HttpResponseBase:
         try:
-            response = await super()._answer_request(request)
+            response = (
+                await self.find_refusal(request)
+                or await self._refuse_body(request)
+                or await answer_while_permitted(request, self.get_response)
+            )
         except asyncio.CancelledError:  # the client has left, which undoes nothing
             body = find_pending_body(request)
             if body is None or body.is_admitted:
                 await asyncio.shield(_record_action(request, CLIENT_LEFT))
             raise
         await _record_action(request, response.status_code)
+        return self.after(request, response)
+
+    async def _refuse_body(self, request: HttpRequest) -> HttpResponseBase | None:
+        """Read the body. Refuse one that exceeds a limit, or whose sender lost the right while it was sent."""
+        body = find_pending_body(request)
+        if body is None:
+            return None
+        if problem := await body.read(request, is_public=strangers.is_public(request)):
+            return error_responses.problem_response(request, problem)
+        return None if body.was_prompt else await self.find_refusal(request)
+
+    def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Send `Cache-Control: no-store` with authenticated responses that set none themselves."""
+        if request_access(request).is_authenticated:
+            response.headers.setdefault("Cache-Control", "no-store")
+            patch_vary_headers(response, ["Cookie", "Authorization"])
         return response
 
     async def process_view(
         self, request: HttpRequest, view: Any, args: Any, kwargs: dict[str, Any]
     ) -> HttpResponseBase | None:
-        """Check the role of a request whose rule depends on its body; return the refusal, or None."""
+        """Check the role of a request whose rule depends on its body; return the refusal, or None.
+
+        Raises:
+            Http404: the address is one of users, and this server has none.
+        """
+        if not settings.DEVUI_USERS:
+            if request.resolver_match and request.resolver_match.route.startswith(ROUTES_OF_USERS):
+                raise Http404
+            return None
         try:
             return await self._find_refusal_by_body(request)
         except DevUIError as error:
@@ -163,7 +206,10 @@ class UserRequired(login_guard.Guard):
             return await self._find_refusal(request)
         except DevUIError as error:
             problem = error_responses.find_problem(error)
-            if request_person(request) is None:  # a stranger, perhaps: only the log names the store
+            is_open = not settings.DEVUI_USERS and owner.was_missing()
+            if (
+                request_person(request) is None and not is_open
+            ):  # a stranger, perhaps: only the log names the store
                 log.error("Nobody can be identified: %s", error.message)
                 problem = replace(
                     problem, detail=UNIDENTIFIED, hint="The log of the server says why. Try again."
@@ -172,7 +218,7 @@ class UserRequired(login_guard.Guard):
 
     async def _find_refusal(self, request: HttpRequest) -> HttpResponseBase | None:
         is_file = request.path.startswith(settings.STATIC_URL)
-        if is_file and login_guard.is_public(request):
+        if is_file and strangers.is_public(request):
             return None
         access = await _identify_sender(request)
         person = access.person
@@ -180,12 +226,10 @@ class UserRequired(login_guard.Guard):
         rule = match_rule(match, request.method or "") if match else None
         access.rule = rule or READ
         if person is None:
-            if rule is not None and rule.is_public:
-                return None
-            if not await units_of_work.read(users.has_admin):
-                return error_responses.bare_response(request, NO_USERS)
-            return login_guard.login_required_response(request, LOGIN_REQUIRED)
-        if match is None:  # a file, or no page has the address
+            return await _refuse_stranger(request, rule)
+        if (
+            match is None or not settings.DEVUI_USERS
+        ):  # a file, no page has the address, or the owner may do everything
             return None
         if rule is None or person.role_in() >= rule.role or not person.has_app_roles:
             return _check_role(request, person, rule)
@@ -195,7 +239,7 @@ class UserRequired(login_guard.Guard):
         return _check_role(request, person, rule, app)
 
 
-class UserSockets(GuardedSockets):
+class SocketGuard(GuardedSockets):
     """Opens sockets for users with the role, and closes them when their login ends."""
 
     def __init__(self, app: AsgiApp) -> None:
@@ -206,7 +250,7 @@ class UserSockets(GuardedSockets):
         """Tell whether the sender of a handshake has the role for it; if not, write the audit entry."""
         person = None
         with suppress(DevUIError):
-            person = scope[PERSON] = await _find_person(scope, *login_guard.handshake_credentials(scope))
+            person = scope[PERSON] = await _find_socket_sender(scope)
         if person is None or not _may_open(person, scope, self.rule):
             await _record_socket(scope, self.rule, 403)
             return False
@@ -216,10 +260,24 @@ class UserSockets(GuardedSockets):
     async def may_stay(self, scope: AsgiScope) -> bool:
         """Tell whether the sender of a handshake still has the role; true while the store does not answer."""
         try:
-            person = await _find_person(scope, *login_guard.handshake_credentials(scope))
+            person = await _find_socket_sender(scope)
         except StoreFault:
             return True
         return person is not None and _may_open(person, scope, self.rule)
+
+
+async def _refuse_stranger(request: HttpRequest, rule: AccessRule | None) -> HttpResponseBase | None:
+    """Return the refusal of a request without a login; None if its address needs none."""
+    has_users = settings.DEVUI_USERS
+    if not has_users and strangers.refuses_without_owner() and await units_of_work.read(owner.is_missing):
+        return error_responses.bare_response(request, strangers.NO_LOGIN)
+    if rule is not None and rule.is_public:
+        return None
+    if has_users and not await units_of_work.read(users.has_admin):
+        return error_responses.bare_response(request, NO_USERS)
+    return strangers.login_required_response(
+        request, LOGIN_REQUIRED if has_users else strangers.LOGIN_REQUIRED
+    )
 
 
 def request_person(request: HttpRequest) -> Person | None:
@@ -231,7 +289,7 @@ def request_user(request: HttpRequest) -> User:
     """Return the user of a request.
 
     Raises:
-        Forbidden: the request has the token of the one-password login, which is nobody's.
+        Forbidden: the request has the token of the owner, who has no account.
     """
     person = request_person(request)
     if person is None or person.user_pk is None:
@@ -259,12 +317,13 @@ def read_token_pk(request: HttpRequest) -> int | None:
 
 def note_sign_in(request: HttpRequest, name: str) -> None:
     """Set the name with which the audit log lists a request that signs in; empty: the sender has given none."""
-    _user_access(request).sign_in_name = name or "(no name)"
+    if settings.DEVUI_USERS:
+        _user_access(request).sign_in_name = name or "(no name)"
 
 
-def _user_access(request: HttpRequest) -> UserAccess:
+def _user_access(request: HttpRequest) -> SenderAccess:
     access = request_access(request)
-    return access if isinstance(access, UserAccess) else UserAccess()
+    return access if isinstance(access, SenderAccess) else SenderAccess()
 
 
 async def _record_action(request: HttpRequest, status: int) -> None:
@@ -293,9 +352,9 @@ async def _record_action(request: HttpRequest, status: int) -> None:
         log.exception("The audit log lacks an entry: %s", audited)
 
 
-async def _identify_sender(request: HttpRequest) -> UserAccess:
+async def _identify_sender(request: HttpRequest) -> SenderAccess:
     """Find the person who sends a request, record the use of the token, and set the access of the request."""
-    access = UserAccess.of(await _find_sender(request))
+    access = SenderAccess.of(await _find_sender(request))
     set_access(request, access)
     if access.person is not None and access.person.unrecorded_token_pk is not None:
         await units_of_work.write(personal_tokens.record_use, access.person.unrecorded_token_pk)
@@ -303,15 +362,18 @@ async def _identify_sender(request: HttpRequest) -> UserAccess:
 
 
 async def _find_sender(request: HttpRequest) -> Person | None:
-    scope, authorization = cast(ASGIRequest, request).scope, request.headers.get("Authorization", "")
-    return await _find_person(scope, request.COOKIES, authorization)
+    authorization = request.headers.get("Authorization", "")
+    proxy_user = _read_proxy_user(cast(ASGIRequest, request).scope) if settings.DEVUI_USER_HEADER else ""
+    return await units_of_work.read(persons.find_person, request.COOKIES, authorization, proxy_user)
 
 
-async def _find_person(
-    scope: Mapping[str, Any], cookies: Mapping[str, str], authorization: str
-) -> Person | None:
-    proxy_user = scopes.clean_text(trusted_proxy_header(scope, settings.DEVUI_USER_HEADER))
-    return await units_of_work.read(persons.find_person, cookies, authorization, proxy_user)
+async def _find_socket_sender(scope: AsgiScope) -> Person | None:
+    credentials = strangers.handshake_credentials(scope)
+    return await units_of_work.read(persons.find_person, *credentials, _read_proxy_user(scope))
+
+
+def _read_proxy_user(scope: Mapping[str, Any]) -> str:
+    return scopes.clean_text(trusted_proxy_header(scope, settings.DEVUI_USER_HEADER))
 
 
 def _check_role(
@@ -375,7 +437,7 @@ async def _serve_recorded(app: AsgiApp, rule: AccessRule, scope: AsgiScope, rece
 async def _record_socket(scope: AsgiScope, rule: AccessRule, status: int) -> None:
     """Write the audit entry of a socket that runs an agent."""
     person: Person | None = scope.get(PERSON)
-    if person is None or not rule.action:
+    if person is None or not person.name or not rule.action:
         return
     query_string = scope.get("query_string", b"")
     query = dict(parse_qsl(query_string.decode("latin-1")))

@@ -6,6 +6,7 @@ Times are float seconds since the epoch, as in the other tables.
 from __future__ import annotations
 
 import time
+from http import HTTPStatus
 from typing import Any, NoReturn
 
 from django.contrib.auth.models import User
@@ -13,6 +14,17 @@ from django.db import models
 
 from sessions_app.roles import Role
 from sessions_app.store.errors import Forbidden
+
+STATUS_WORDS = {
+    401: "not signed in",
+    403: "not allowed",
+    404: "not found",
+    409: "conflict with another change",
+    422: "invalid input",
+    429: "too many requests",
+    503: "unavailable",
+}
+"""HTTP statuses of requests that did not succeed, in words."""
 
 
 class Membership(models.Model):
@@ -163,6 +175,16 @@ class AuditEntry(models.Model):
             Forbidden: always.
         """
         raise _append_only()
+
+    @property
+    def reason(self) -> str:
+        """The HTTP status of an entry that is not done, in words.
+
+        422 of a refused entry is a sign-in with a wrong name or password.
+        """
+        if self.outcome == self.Outcome.REFUSED and self.status == HTTPStatus.UNPROCESSABLE_ENTITY:
+            return "wrong name or password"
+        return STATUS_WORDS.get(self.status, "server error" if self.status >= 500 else "invalid request")
 
 
 def _append_only() -> Forbidden:

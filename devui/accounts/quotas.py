@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from django.contrib.auth.models import User
+from django.conf import settings
 from django.db import transaction
 
+from devui.accounts import users
 from devui.accounts.models import Quota
 from sessions_app.quotas import quota_enforcement
 from sessions_app.quotas.active_runs import find_active_apps_by_person
@@ -29,8 +30,10 @@ MAX_AMOUNT = 2**53
 def find_limits(person: str, app_name: str | None = None) -> list[QuotaLimits]:
     """Return the limits of a person in each app (or only `app_name`), and in all apps together. One query.
 
-    Limits of the person replace those of every user with the same app.
+    Limits of the person replace those of every user with the same app. Without DEVUI_USERS there are none.
     """
+    if not settings.DEVUI_USERS:
+        return []
     rows = Quota.objects.filter(person__in=("", person))
     if app_name is not None:
         rows = rows.filter(app__in=("", app_name))
@@ -105,7 +108,7 @@ def set_quota(person: str, app: str, limits: Mapping[str, Any]) -> None:
     """
     _check_limits(limits)
     check_id("app", app)
-    if person and not (is_storable(person) and User.objects.filter(username=person).exists()):
+    if person and not (is_storable(person) and users.select_users().filter(username=person).exists()):
         raise NotFound(f"There is no user {person!r}.", hint="An empty name sets the quota of every user.")
     with transaction.atomic():
         Quota.objects.update_or_create(person=person, app=app, defaults=limits)

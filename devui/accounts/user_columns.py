@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 from sessions_app.presentation import visible_text
 from sessions_app.store.database.pagination import Order
 from sessions_app.tables.table import Column, Table
+from sessions_app.templatetags import devui
 
 
 def _name_cell(user: User) -> SafeString:
@@ -35,6 +36,7 @@ def _status_cell(status: str) -> str:
 TABLE: Table[User] = Table(
     name="users",
     title="Users",
+    noun="user",
     default_sort="name",
     default_label="By name",
     row_id="user",
@@ -53,6 +55,12 @@ TABLE: Table[User] = Table(
         ),
         Column("role", "Role", value=_list_roles),
         Column("sign-in", "Signs in with", value=_list_sign_ins),
+        Column(
+            "last-sign-in",
+            "Last sign-in",
+            value=lambda user: user.last_login and user.last_login.timestamp(),
+            show=devui.moment,
+        ),
         Column(
             "status",
             "Status",

@@ -11,11 +11,14 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, models, transaction
 
 from devui.accounts.models import Login, Membership, OidcAccount
-from devui.web.login.password_strength import require_strong_password
+from devui.accounts.password_strength import require_strong_password
 from sessions_app.roles import Role
 from sessions_app.store.errors import AlreadyExists, BadInput, NotFound
 from sessions_app.store.ids import check_id
 from sessions_app.store.short_texts import join_names
+
+OWNER = "the owner"
+"""Name of the owner (`devui.accounts.owner`). It has a space, so that no other user can have it."""
 
 GENERATED_BYTES = 15
 
@@ -75,13 +78,18 @@ def create_user(
     return password
 
 
+def select_users() -> models.QuerySet[User]:
+    """Return all users, without the owner."""
+    return User.objects.exclude(username=OWNER)
+
+
 def find_user(name: str) -> User:
     """Return a user by name.
 
     Raises:
         NotFound: there is no such user.
     """
-    user = User.objects.filter(username=name).first()
+    user = select_users().filter(username=name).first()
     if user is None:
         names = join_names(list_names(), NAMES_LISTED)
         raise NotFound(f"There is no user {name!r}.", hint=f"Users: {names or 'none'}.")
@@ -90,7 +98,7 @@ def find_user(name: str) -> User:
 
 def list_names() -> list[str]:
     """Return the names of all users, sorted."""
-    return list(User.objects.order_by("username").values_list("username", flat=True))
+    return list(select_users().order_by("username").values_list("username", flat=True))
 
 
 def set_role(user: User, role: Role, apps: Sequence[str] = ()) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+from django.apps import apps
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -71,7 +72,7 @@ v1 = NinjaAPI(
 )
 v1.add_router("", sessions.v1)
 v1.add_router("/evals", evals.router)
-if getattr(settings, "DEVUI_USERS", False):
+if apps.is_installed("devui.accounts"):
     from devui.accounts.api import quota_router
     from devui.accounts.api import router as tokens
 

@@ -68,13 +68,13 @@ def read_optional_number(name: str) -> int | None:
     return read_number(name, 1) if read_text(name) else None
 
 
-def read_flag(name: str) -> bool:
-    """Return the variable `name`, 1 or 0, as a truth value; False if it is unset.
+def read_flag(name: str, default: bool = False) -> bool:
+    """Return the variable `name`, 1 or 0, as a truth value; `default` if it is unset.
 
     Raises:
         ImproperlyConfigured: the value is neither.
     """
-    value = read_text(name, "0")
+    value = read_text(name, "1" if default else "0")
     if value not in {"0", "1"}:
         raise ImproperlyConfigured(f"{name}={value!r} is neither 1 nor 0.")
     return value == "1"
@@ -148,6 +148,8 @@ def read_log_level(name: str, default: str) -> str:
 ENGINE = "procrastinate"
 """The engine that delivers runs to workers on any host."""
 
+USER_APPS = ["django.contrib.contenttypes", "django.contrib.auth", "devui.accounts"]
+
 ENGINE_APPS = ["procrastinate.contrib.django", "devui.workers"]
 """Django apps of that engine: its tables and those of the workers."""
 
@@ -164,18 +166,22 @@ Otherwise the system doubles its pauses between repeated packets: after an outag
 
 
 def runtime_environment() -> dict[str, str]:
-    """Return the variables of runtimes that differ from those of their server: the store's URL, and no engine.
+    """Return the variables of runtimes that differ from those of their server: settings, URL of the store, no engine.
 
     A runtime takes no jobs, and does not get the secret that an engine needs. If its server has an engine, PostgreSQL
     ends the transactions of a paused runtime, too (`ENGINE_OPTIONS`).
     """
-    url = read_text("DEVUI_AGENT_DATABASE_URL") or read_text("DATABASE_URL")
+    variables = {}
+    if read_text("DJANGO_SETTINGS_MODULE") == "devui.settings":
+        variables["DJANGO_SETTINGS_MODULE"] = "devui.agent_settings"
+    if url := read_text("DEVUI_AGENT_DATABASE_URL") or read_text("DATABASE_URL"):
+        variables["DATABASE_URL"] = url
     if not read_text("DEVUI_ENGINE"):
-        return {"DATABASE_URL": url} if url else {}
+        return variables
     url_options = dict(parse_qsl(urlsplit(url).query))
     defaults = {"options": POSTGRES_OPTIONS + ENGINE_OPTIONS, **ENGINE_TIMEOUTS}
     query = urlencode({**defaults, **url_options}, quote_via=quote)
-    return {"DEVUI_ENGINE": "", "DATABASE_URL": urlsplit(url)._replace(query=query).geturl()}
+    return variables | {"DEVUI_ENGINE": "", "DATABASE_URL": urlsplit(url)._replace(query=query).geturl()}
 
 
 def read_engine(name: str, database: Mapping[str, Any]) -> str:

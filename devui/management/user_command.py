@@ -8,8 +8,6 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from devui.config.single_sign_on import ROLES
-from devui.management.passwords import read_password
-from devui.web.login.credentials_file import MIN_PASSWORD
 from sessions_app.store.database.schema import ensure_schema
 from sessions_app.store.errors import DevUIError
 
@@ -39,10 +37,6 @@ class UserCommand(BaseCommand):
             default=[],
             help="An app in which the role applies, instead of in every app. Can be repeated.",
         )
-
-    def read_password(self) -> str:
-        """Return the password that was entered; empty if one is to be generated."""
-        return read_password(MIN_PASSWORD)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the command.

@@ -23,6 +23,7 @@ UNSUPPORTED = {
     "/devui/seen": "previews of model requests",
     "/devui/memory/search": "searches in memory",
     "/devui/evals": "eval runs",
+    "/devui/playground/check": "model calls that are tried again",
 }
 """Endpoints of runtimes that remote servers do not have, and their subjects."""
 

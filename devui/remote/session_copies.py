@@ -188,7 +188,7 @@ class SessionCopies:
         arrival_times: Mapping[str, float],
         seeds: Mapping[str, Any] | None = None,
     ) -> None:
-        check_ids(key)
+        key = check_ids(key)
 
         def event(number: int, raw: dict[str, Any]) -> RemoteEvent:
             arrived_at = arrival_times.get(responses.event_id(raw, number), session.updated_at)

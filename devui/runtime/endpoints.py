@@ -20,6 +20,7 @@ from devui.runtime import run_config
 from devui.runtime.exception_text import safe_message
 from devui.runtime.host import RuntimeHost
 from devui.runtime.model_preview import PreviewRequest, preview_model
+from devui.runtime.playground import PlaygroundCheck, find_problems
 from devui.runtime.runs import MAX_MESSAGE
 from sessions_app.runs import lifecycle
 from sessions_app.runs.frame_log import FrameLog
@@ -75,6 +76,12 @@ class SessionReference(BaseModel):
     realm: str = ""
 
 
+class StartPlaygroundRun(BaseModel):
+    """Body of `POST /devui/playground/runs`."""
+
+    run: int
+
+
 def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
     """Add the `/devui/…` paths to ADK's application."""
     router = APIRouter(prefix="/devui")
@@ -82,6 +89,7 @@ def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
     _add_run_endpoints(router, host)
     _add_eval_endpoints(router, host)
     _add_preview_endpoints(router, host)
+    _add_playground_endpoints(router, host)
     app.include_router(router)
     _add_error_handlers(app)
 
@@ -159,6 +167,21 @@ def _add_preview_endpoints(router: APIRouter, host: RuntimeHost) -> None:
     @router.post("/memory/search")
     async def search_memory(body: MemorySearch) -> dict[str, Any]:
         return {"memories": await host.recall_memory(body.user_id, body.query)}
+
+
+def _add_playground_endpoints(router: APIRouter, host: RuntimeHost) -> None:
+    """Add check and start of playground runs."""
+
+    @router.post("/playground/check")
+    async def check_columns(body: PlaygroundCheck) -> dict[str, list[str]]:
+        runner = await host.ready_runner("")
+        return {"problems": find_problems(runner.agent, body)}
+
+    @router.post("/playground/runs", status_code=202)
+    async def start_playground_run(body: StartPlaygroundRun) -> dict[str, int]:
+        runner = await host.ready_runner("")
+        await host.playground.start(body.run, runner.agent)
+        return {"run": body.run}
 
 
 class LenientJSONResponse(JSONResponse):

@@ -1,4 +1,4 @@
-"""The runtime of one app: its agent, its services, ADK's server, its runs and its eval runs."""
+"""The runtime of one app: its agent, its services, ADK's server, its runs, eval runs and playground runs."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from devui.runtime.code_locations import CodeLocator
 from devui.runtime.config import RuntimeConfig, RuntimeOptions
 from devui.runtime.eval_runs import EvalRuns
 from devui.runtime.guarded_reads import call_with_timeout
+from devui.runtime.playground import PlaygroundRuns
 from devui.runtime.resume_plugin import PastFailuresPlugin
 from devui.runtime.run_queue import ActiveRun
 from devui.runtime.runner import ManagedRunner
@@ -81,6 +82,7 @@ class RuntimeHost:
             on_left=self._check_drained,
             continue_elsewhere=config.options.continue_evals,
         )
+        self.playground = PlaygroundRuns(config.runtime_id, on_left=self._check_drained)
         self.server = self._make_server()
         self.state = "loading"
         self.failure: Exception | None = None
@@ -113,8 +115,8 @@ class RuntimeHost:
 
     @property
     def active_runs(self) -> int:
-        """Number of runs, eval runs and attempts that have not ended."""
-        return len(self.runs.active) + len(self.evals)
+        """Number of runs, eval runs, attempts and playground runs that have not ended."""
+        return len(self.runs.active) + len(self.evals) + len(self.playground)
 
     def health(self) -> dict[str, Any]:
         """Return the status for the supervisor and the home page."""
@@ -190,9 +192,10 @@ class RuntimeHost:
         self._check_drained()
 
     async def cancel_all(self) -> None:
-        """Cancel every run and eval run."""
+        """Cancel every run, eval run and playground run."""
         await self.runs.cancel_all("The process that ran it was stopped, or its server has ended.")
         await self.evals.cancel_all()
+        await self.playground.cancel_all()
 
     async def recall_memory(self, user_id: str, query: str) -> list[dict[str, Any]]:
         """Return the memory entries that a query of an agent would get, as JSON.

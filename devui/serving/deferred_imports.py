@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -17,16 +19,25 @@ DELAY_S = 1.0
 """Seconds between the first response and the imports: further requests of the first page take precedence."""
 
 
-async def import_after_first_page() -> None:
-    """Import everything in a thread after the first response, so that no request waits for it."""
-    loop, first_response = asyncio.get_running_loop(), asyncio.Event()
+@contextmanager
+def response_event() -> Iterator[asyncio.Event]:
+    """Yield an event that every response sets."""
+    loop, has_response = asyncio.get_running_loop(), asyncio.Event()
 
     def note_response(**_: Any) -> None:
-        loop.call_soon_threadsafe(first_response.set)
+        loop.call_soon_threadsafe(has_response.set)
 
     request_finished.connect(note_response)
-    await first_response.wait()
-    request_finished.disconnect(note_response)
+    try:
+        yield has_response
+    finally:
+        request_finished.disconnect(note_response)
+
+
+async def import_after_first_page() -> None:
+    """Import everything in a thread after the first response, so that no request waits for it."""
+    with response_event() as has_response:
+        await has_response.wait()
     await asyncio.sleep(DELAY_S)
     await asyncio.to_thread(import_everything)
 

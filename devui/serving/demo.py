@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from devui.serving.demo_times import move_sessions
 from sessions_app.delivery.deliveries import deliveries
 from sessions_app.runs import lifecycle
 from sessions_app.runs.run_delivery import RunDelivery
 from sessions_app.runs.runtime_client import RuntimeProvider
+from sessions_app.sessions import storage_location
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, DevUIError
 from sessions_app.store.models import AgentSession
 from sessions_app.store.text_input import decode_text, read_file
 
+RECORDING_DELAY_S = 2.0
+"""Seconds after which the recorder has stored everything about the last run."""
+
 log = logging.getLogger(__name__)
 
 
 class DemoSession(BaseModel):
-    """One session of the file: app, user, and the messages of its turns."""
+    """One session of the file: app, user, the messages of its turns, and how many days ago it is shown."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -33,6 +39,7 @@ class DemoSession(BaseModel):
     turns: list[str]
     state: dict[str, Any] = {}
     streaming: bool = False
+    days_ago: int = Field(default=0, ge=0, le=365)
 
 
 def read_demo(path: str | Path) -> list[DemoSession]:
@@ -62,17 +69,26 @@ def read_demo(path: str | Path) -> list[DemoSession]:
 
 
 async def play_demo(sessions: list[DemoSession], provider: RuntimeProvider) -> None:
-    """Create the sessions by running the agents, if the store is empty."""
+    """Create the sessions by running the agents, if the store is empty, and move those with `days_ago` into the past.
+
+    Sessions that another service owns are not moved: the next read would correct the copies.
+    """
     if await units_of_work.read(AgentSession.objects.exists):
         return
+    days_ago: dict[int, int] = {}
     for session in sessions:
         try:
-            await _play_session(session, provider)
+            days_ago[await _play_session(session, provider)] = session.days_ago
         except DevUIError as error:
             log.warning("Demo session %r was skipped: %s", session.session_id, error.message)
+    earlier = {pk: day_count for pk, day_count in days_ago.items() if day_count}
+    if earlier and not storage_location.find_session_owner():
+        await asyncio.sleep(RECORDING_DELAY_S)
+        await units_of_work.write(move_sessions, earlier)
 
 
-async def _play_session(session: DemoSession, provider: RuntimeProvider) -> None:
+async def _play_session(session: DemoSession, provider: RuntimeProvider) -> int:
+    """Run the agent for each message; return the primary key of the session."""
     client = await provider.client(session.app)
     path = f"/apps/{quote(session.app, safe='')}/users/{quote(session.user, safe='')}/sessions"
     body = json.dumps({"sessionId": session.session_id, "state": session.state}).encode()
@@ -91,3 +107,4 @@ async def _play_session(session: DemoSession, provider: RuntimeProvider) -> None
         await deliveries.deliver(RunDelivery(session.app, run.pk, provider))
         async for _ in client.stream(run.pk):
             pass
+    return row.pk

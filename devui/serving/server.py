@@ -24,6 +24,7 @@ from devui.web.idle_connections import TimedHTTPProtocol
 from sessions_app.live import indexer
 from sessions_app.runs import runtime_client
 from sessions_app.runs.runtime_client import RuntimeProvider
+from sessions_app.sessions import storage_location
 from sessions_app.sessions.housekeeping import run_housekeeping
 from sessions_app.store.database import gc_tuning, units_of_work
 from sessions_app.store.database.store_guard import guard_store
@@ -90,6 +91,8 @@ def open_listener(
 
 
 def _login_hint() -> str:
+    if not storage_location.store_location().survives_restart:
+        return "A temporary store has no login: select another one with DATABASE_URL."
     if settings.DEVUI_USERS:
         return "Create an admin with `python manage.py createuser NAME --role admin`."
     return "Set up a login with `python manage.py login`."
@@ -116,8 +119,9 @@ def serve(
     *,
     access_log: bool = False,
     first: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    after_first_page: Callable[[], Coroutine[Any, Any, None]] | None = None,
 ) -> None:
-    """Serve until a signal. `first` runs in the background when the server is up."""
+    """Serve until a signal. `first` runs in the background when the server is up, `after_first_page` later."""
     from devui.asgi import application
 
     guard_store()
@@ -140,7 +144,7 @@ def serve(
     # Until uvicorn installs its own handlers, which raise the signals again at the end.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, partial(_request_exit, server))
-    asyncio.run(_serve_with_runtimes(server, listener, runtimes, first))
+    asyncio.run(_serve_with_runtimes(server, listener, runtimes, first, after_first_page))
     units_of_work.close_pools()
 
 
@@ -149,6 +153,7 @@ async def _serve_with_runtimes(
     listener: socket.socket,
     runtimes: ServedRuntimes,
     first: Callable[[], Coroutine[Any, Any, None]] | None,
+    after_first_page: Callable[[], Coroutine[Any, Any, None]] | None,
 ) -> None:
     try:
         async with runtimes:
@@ -156,7 +161,7 @@ async def _serve_with_runtimes(
             if not settings.DEVUI_ENGINE:  # else a worker does it
                 runtimes.spawn(run_housekeeping())
                 runtimes.spawn(indexer.keep_indexed())
-            runtimes.spawn(import_after_first_page())
+            runtimes.spawn(_work_after_first_page(after_first_page))
             if settings.DEVUI_OIDC:
                 from devui.accounts.oidc.client import warn_about_faults
 
@@ -167,6 +172,12 @@ async def _serve_with_runtimes(
             force_exit_after(END_S)
     finally:
         runtime_client.register(None)
+
+
+async def _work_after_first_page(work: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
+    await import_after_first_page()
+    if work is not None:
+        await work()
 
 
 def _request_exit(server: uvicorn.Server, number: int, frame: FrameType | None) -> None:

@@ -92,6 +92,8 @@ class Supervisor:
         self._output_folder = output_folder
         self._sockets = SocketFolder()
         self._current: dict[str, RuntimeChild] = {}
+        # code version by app, of those that nobody has used since they were preloaded
+        self._preloaded: dict[str, str] = {}
         self._children: dict[str, RuntimeChild] = {}
         self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._supervising = BackgroundTasks()
@@ -121,7 +123,32 @@ class Supervisor:
 
     async def client(self, app_name: str) -> AppClient:
         """Return the client of the app's runtime, started if necessary. Raises the errors of `child`."""
-        return AppClient(self, await self.child(app_name))
+        child = await self.child(app_name)
+        self._preloaded.pop(app_name, None)
+        return AppClient(self, child)
+
+    @property
+    def process_count(self) -> int:
+        """Number of living processes, including those that finish runs of outdated code."""
+        return len(self._children)
+
+    @property
+    def is_starting(self) -> bool:
+        """Tell whether a process loads its agent."""
+        return any(not child.ready.is_set() for child in self._children.values())
+
+    async def preload(self, app_name: str) -> None:
+        """Start the process of an app before it is used, and return when it has loaded the agent or has ended.
+
+        Do nothing if the app has a process, or if its code was preloaded before and nobody has used it since: a process
+        that ended because nobody used it is not started again. Raises the errors of `child`.
+        """
+        version = await asyncio.to_thread(self._folder_with(app_name).code_version, app_name)
+        if app_name in self._current or self._preloaded.get(app_name) == version:
+            return
+        self._preloaded[app_name] = version
+        child = await self.child(app_name)
+        await child.settled.wait()
 
     async def child(self, app_name: str) -> RuntimeChild:
         """Return the process with the app's current code; requests to it wait while it starts.
@@ -402,7 +429,11 @@ class Supervisor:
     async def _sweep_processes(self) -> None:
         """End idle processes, and runs without an owner."""
         await self.take_over(self.apps())
-        newest_first = sorted(self._current.values(), key=lambda child: child.used_at, reverse=True)
+        newest_first = sorted(
+            self._current.values(),
+            key=lambda child: (child.app_name not in self._preloaded, child.used_at),
+            reverse=True,
+        )
         for rank, child in enumerate(newest_first):
             is_within_limit = rank < self.limits.max_idle
             await self._check_process(child, self.limits.idle if is_within_limit else self.limits.sweep)

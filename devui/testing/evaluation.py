@@ -256,7 +256,7 @@ def _process_environment(agents_dir: str) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(entry or os.getcwd() for entry in sys.path)),
-        "DJANGO_SETTINGS_MODULE": "devui.settings",
+        "DJANGO_SETTINGS_MODULE": "devui.agent_settings",
         "DATABASE_URL": plugin.store_url(),
         "DEVUI_AGENTS_DIR": agents_dir,
     }

@@ -154,9 +154,11 @@ def _begin_run(
 
     if shared.run_file.exists():
         return _resume_run(shared.run_file.read_text(encoding="utf-8"), agents)
-    wish = _evalset_request(request)
-    gate.check(folder_orders.find_evalset(agents, app_name, wish.evalset), source=wish.source)
-    run = folder_orders.order_from_folder(agents, app_name, wish)
+    evalset_request = _evalset_request(request)
+    gate.check(
+        folder_orders.find_evalset(agents, app_name, evalset_request.evalset), source=evalset_request.source
+    )
+    run = folder_orders.order_from_folder(agents, app_name, evalset_request)
     shared.run_file.write_text(run.pk, encoding="utf-8")
     return run
 

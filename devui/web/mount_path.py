@@ -7,7 +7,7 @@ from functools import lru_cache
 from django.http import HttpRequest
 from django.urls import get_script_prefix, get_urlconf, reverse
 
-LOGIN_ROUTE = "devui-login"
+GO_ROUTE = "devui-go"
 """Name of a route that no other project has; its address shows the mount path."""
 
 
@@ -24,5 +24,5 @@ def path_below_mount(request: HttpRequest) -> str:
 @lru_cache(maxsize=16)
 def _mount_path(urlconf: str | None, script_prefix: str) -> str:
     """Return the mount path as in `path_info`, without a proxy's prefix."""
-    root = reverse(LOGIN_ROUTE, urlconf).removesuffix("login/")
+    root = reverse(GO_ROUTE, urlconf).removesuffix("go/")
     return "/" + root.removeprefix(script_prefix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,29 +15,69 @@ from devui.web.mount_path import path_below_mount
 from sessions_app.agents.folder import configured_folder
 from sessions_app.http import Access, request_access
 
-NAVIGATION = (
-    ("agents", "Agents", "a", "home"),
-    ("sessions", "Sessions", "s", "sessions"),
-    ("state", "State", "t", "state"),
-    ("runs", "Runs", "r", "runs"),
-    ("traces", "Traces", "x", "traces"),
-    ("trends", "Trends", "d", "trends"),
-    ("artifacts", "Artifacts", "f", "artifacts"),
-    ("memory", "Memory", "m", "memory"),
-    ("evals", "Evals", "e", "evals"),
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A page of the navigation.
+
+    Attributes:
+        name: first segment of the addresses of its pages.
+        key: the key after `g` that leads there.
+        by_app: whether its page can be filtered by app, so that links take `?app=`.
+    """
+
+    name: str
+    label: str
+    key: str
+    route: str
+    by_app: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceGroup:
+    """Pages of the navigation under one label; the label leads to the first."""
+
+    label: str
+    places: tuple[Place, ...]
+
+
+WORKERS = Place("workers", "Workers", "w", "workers", by_app=False)
+"""The page of a server whose agents run on workers."""
+
+MONITOR = (
+    Place("monitor", "Overview", "o", "monitor"),
+    Place("trends", "Trends", "d", "trends"),
+    Place("runs", "Runs", "r", "runs"),
+    Place("traces", "Traces", "x", "traces"),
+    Place("prices", "Prices", "c", "prices", by_app=False),
 )
-"""(first segment of the addresses of its pages, label, key after `g`, route)"""
-
-WORKERS = ("workers", "Workers", "w", "workers")
-"""The navigation item of a server whose agents run on workers."""
-
-WITHOUT_APP_FILTER = frozenset({"agents", "workers"})
-"""Navigation items whose pages have no filter by app."""
+DATA = (
+    Place("state", "State", "t", "state"),
+    Place("artifacts", "Artifacts", "f", "artifacts"),
+    Place("memory", "Memory", "m", "memory"),
+)
 
 
-def navigation() -> tuple[tuple[str, str, str, str], ...]:
-    """Return the navigation items of this server."""
-    return (*NAVIGATION, WORKERS) if getattr(settings, "DEVUI_ENGINE", "") else NAVIGATION
+def navigation() -> tuple[Place | PlaceGroup, ...]:
+    """Return the navigation of this server."""
+    has_workers = bool(getattr(settings, "DEVUI_ENGINE", ""))
+    return (
+        Place("agents", "Agents", "a", "home", by_app=False),
+        Place("sessions", "Sessions", "s", "sessions"),
+        Place("problems", "Problems", "p", "problems"),
+        Place("evals", "Evals", "e", "evals"),
+        PlaceGroup("Monitor", (*MONITOR, WORKERS) if has_workers else MONITOR),
+        PlaceGroup("Data", DATA),
+    )
+
+
+def list_places() -> list[Place]:
+    """Return the pages of the navigation, without groups."""
+    return [
+        place
+        for entry in navigation()
+        for place in (entry.places if isinstance(entry, PlaceGroup) else (entry,))
+    ]
 
 
 class Shell:
@@ -54,23 +95,39 @@ class Shell:
 
     @cached_property
     def place(self) -> str:
-        """Name of the current navigation item, by the address; empty outside of all."""
+        """Name of the current page of the navigation, by the route or the address; empty outside of all."""
+        places = list_places()
+        route = self._match.url_name if self._match else None
+        by_route = next((place.name for place in places if place.route == route), "")
         segment = path_below_mount(self._request).partition("/")[0] or "agents"
-        return segment if any(name == segment for name, *_ in navigation()) else ""
+        return by_route or (segment if any(place.name == segment for place in places) else "")
 
     @cached_property
     def places(self) -> list[dict[str, Any]]:
-        """The navigation items. If `by_app`, the link takes `?app=`."""
+        """The entries of the navigation. If `by_app`, the link takes `?app=`. Groups have `places` of their own."""
         return [
-            {
-                "label": label,
-                "key": key,
-                "href": reverse(route),
-                "by_app": name not in WITHOUT_APP_FILTER,
-                "current": name == self.place,
-            }
-            for name, label, key, route in navigation()
+            self._group_entry(entry) if isinstance(entry, PlaceGroup) else self._place_entry(entry)
+            for entry in navigation()
         ]
+
+    @property
+    def pages(self) -> list[dict[str, Any]]:
+        """The pages of the navigation, without groups."""
+        return [self._place_entry(place) for place in list_places()]
+
+    def _place_entry(self, place: Place) -> dict[str, Any]:
+        return {
+            "label": place.label,
+            "key": place.key,
+            "href": reverse(place.route),
+            "by_app": place.by_app,
+            "current": place.name == self.place,
+        }
+
+    def _group_entry(self, group: PlaceGroup) -> dict[str, Any]:
+        places = [self._place_entry(place) for place in group.places]
+        is_current = any(place["current"] for place in places)
+        return {**places[0], "label": group.label, "key": "", "places": places, "current": is_current}
 
     @cached_property
     def evalsets(self) -> list[AgentEvalset]:

@@ -9,7 +9,7 @@ from devui.web.agent_evalsets import AgentEvalset, read_folder_evalsets
 from sessions_app.agents import remotes
 from sessions_app.agents.folder import configured_folder
 from sessions_app.http import render_partial, wants_partial
-from sessions_app.sessions import list_updates, listing, overview, saved_views
+from sessions_app.sessions import first_steps, list_updates, listing, overview, saved_views
 
 MAX_SESSIONS = 8
 
@@ -32,6 +32,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "folder": folder,
         "remotes": servers,
         "agents_mark": agents_mark,
+        "first_steps": first_steps.find_first_steps(agents) if agents else None,
         "next_check": next((agent.name for agent in agents if agent.is_asked_for), ""),
     }
     return render(request, "devui/home.html", context)

@@ -56,10 +56,11 @@ class AgentChange:
 
 @dataclass(frozen=True)
 class AgentChanges:
-    """Agents that changed. `cases` counts the cases with recorded requests in both runs."""
+    """The first agents that changed. `cases` counts the cases with recorded requests in both runs."""
 
     cases: int
     changes: list[AgentChange]
+    has_more: bool = False
 
 
 FirstCalls = Mapping[str, ModelCall]
@@ -100,8 +101,8 @@ def read_agent_changes(comparison: Comparison, redact: Redact = no_redaction) ->
     pairs = [pair for pair in pairs if pair.before and pair.after]
     agents = dict.fromkeys(agent for pair in pairs for agent in (*pair.before, *pair.after))
     changes = (_read_change(agent, pairs, redact) for agent in agents)
-    first_changes = list(islice((change for change in changes if change), MAX_AGENTS))
-    return AgentChanges(len(pairs), first_changes)
+    first_changes = list(islice((change for change in changes if change), MAX_AGENTS + 1))
+    return AgentChanges(len(pairs), first_changes[:MAX_AGENTS], len(first_changes) > MAX_AGENTS)
 
 
 def _first_calls(sessions: Sequence[int]) -> Mapping[int, FirstCalls]:

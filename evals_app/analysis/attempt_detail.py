@@ -15,9 +15,9 @@ from evals_app.analysis.retries import TriesInRuns
 from evals_app.cases import version_contents
 from evals_app.metrics import invocations
 from evals_app.metrics.alignment import CallPair, MatchRules, align
-from evals_app.metrics.catalog import INFORMATIONAL_METRICS
-from evals_app.metrics.causes import TRAJECTORY
+from evals_app.metrics.catalog import INFORMATIONAL_METRICS, TRAJECTORY
 from evals_app.metrics.metric import metric_label
+from evals_app.metrics.number_differences import is_number_note
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs.replay.comparison import ReplayComparison, compare_with_recording
 from sessions_app import prices
@@ -51,6 +51,11 @@ class MetricVerdict:
     def label(self) -> str:
         """The metric's short name."""
         return metric_label(self.result.metric)
+
+    @property
+    def has_other_numbers(self) -> bool:
+        """Tell whether it passed although numbers differ from the expected answer."""
+        return is_number_note(self.result.reason)
 
     @property
     def reported_as(self) -> str:
@@ -124,6 +129,12 @@ class Turn:
         return any(piece.text for piece in self.actual)
 
     @property
+    def answers_differ(self) -> bool:
+        """Tell whether an answer was expected and the actual one has another text."""
+        expected, actual = ("".join(piece.text for piece in side) for side in (self.expected, self.actual))
+        return self.has_expected and expected != actual
+
+    @property
     def calls_wrong(self) -> bool:
         """Tell whether the metric's rules do not allow the tool calls."""
         return any(pair.wrong for pair in self.calls)
@@ -167,6 +178,44 @@ class AttemptUsage:
 
 
 @dataclass(frozen=True)
+class ReplayOutcome:
+    """Differences between a replay and its recording.
+
+    Attributes:
+        changed_parts: parts of model requests that differ, such as `instruction` and `tools`.
+        turns_with_other_calls: number of turns whose tool calls differ.
+        turns_with_other_answers: number of turns whose answers differ.
+        keys: number of state keys whose values differ.
+    """
+
+    changed_parts: Sequence[str]
+    turns_with_other_calls: int
+    turns_with_other_answers: int
+    keys: int
+
+    @property
+    def has_same_behavior(self) -> bool:
+        """Tell whether the agent made the same calls and gave the same answers."""
+        return not self.turns_with_other_calls and not self.turns_with_other_answers
+
+    @property
+    def sentence(self) -> str:
+        """The outcome, such as "Instruction changed; same calls, same answers; 1 state key differs."."""
+        changed = f"{', '.join(self.changed_parts)} changed" if self.changed_parts else "same requests"
+        calls = _count_differing(self.turns_with_other_calls, "calls")
+        answers = _count_differing(self.turns_with_other_answers, "answers")
+        keys = (
+            f"; {self.keys} state {'key differs' if self.keys == 1 else 'keys differ'}" if self.keys else ""
+        )
+        text = f"{changed}; {calls}, {answers}{keys}."
+        return text[0].upper() + text[1:]
+
+
+def _count_differing(turns: int, what: str) -> str:
+    return f"other {what} in {turns} {'turn' if turns == 1 else 'turns'}" if turns else f"same {what}"
+
+
+@dataclass(frozen=True)
 class Detail:
     """An attempt with all details.
 
@@ -203,6 +252,20 @@ class Detail:
         made = sum(usage.tokens["calls"] for usage in self.model_usage)
         by_turn = next((v.of_turns for v in self.reported if v.result.metric == MODEL_CALLS), ())
         return made - round(sum(turn.result.score or 0 for turn in by_turn)) if by_turn else 0
+
+    @property
+    def replay_outcome(self) -> ReplayOutcome | None:
+        """The differences from the recording; None: the attempt replays no session, or has no outcome yet."""
+        attempt = self.attempt
+        if attempt.run.source != "replay" or not self.replayed or attempt.status not in ("passed", "failed"):
+            return None
+        parts = [part for request in self.replayed.requests for part in request.changed_parts]
+        return ReplayOutcome(
+            list(dict.fromkeys(parts)),
+            sum(turn.calls_wrong for turn in self.turns),
+            sum(turn.answers_differ for turn in self.turns),
+            self.checks_wrong,
+        )
 
     @property
     def checks_wrong(self) -> int:

@@ -17,6 +17,7 @@ from evals_app.analysis.statistics import Rate
 from evals_app.cases.case_tags import tags_by_index
 from evals_app.files.tags import sort_tags
 from evals_app.metrics.metric import metric_label
+from evals_app.metrics.number_differences import is_number_note
 from evals_app.models import RETRY, EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.attempt_status import HAS_OUTCOME, has_outcome
 from evals_app.runs.progress import read_progress
@@ -91,13 +92,17 @@ class Cell:
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """One case of a run: its repetitions and a cell per metric."""
+    """One case of a run: its repetitions and a cell per metric.
+
+    `number_note` is about an answer that passed with other numbers than expected; empty if none did.
+    """
 
     index: int
     id: str
     status: str
     attempts: list[EvalAttempt]
     cells: list[Cell]
+    number_note: str = ""
 
     @property
     def first(self) -> EvalAttempt:
@@ -388,11 +393,13 @@ def _overall_results(attempts: Iterable[EvalAttempt]) -> Results:
 
 def _build_row(attempts: list[EvalAttempt], columns: list[MetricColumn], results: Results) -> MatrixRow:
     worst = max(attempts, key=lambda attempt: SEVERITY[Status(attempt.status)])
+    by_column = [[results.get((attempt.pk, column.name)) for attempt in attempts] for column in columns]
     cells = [
-        _build_cell(column, [results.get((attempt.pk, column.name)) for attempt in attempts])
-        for column in columns
+        _build_cell(column, column_results) for column, column_results in zip(columns, by_column, strict=True)
     ]
-    return MatrixRow(attempts[0].case_index, attempts[0].case_id, worst.status, attempts, cells)
+    notes = (result.reason for column_results in by_column for result in column_results if result)
+    number_note = next(filter(is_number_note, notes), "")
+    return MatrixRow(attempts[0].case_index, attempts[0].case_id, worst.status, attempts, cells, number_note)
 
 
 def _build_cell(column: MetricColumn, results: Sequence[MetricResult | None]) -> Cell:

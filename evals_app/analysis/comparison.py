@@ -172,7 +172,7 @@ class Comparison:
         if self.failing_as_before:
             return Advice(
                 "info",
-                "No case is worse than chance explains, but some fail as before.",
+                f"{self._summary_start}, but some fail as before.",
                 "Open the one that fails."
                 if self.failing_as_before == 1
                 else f"Open the {self.failing_as_before} that fail.",
@@ -180,10 +180,21 @@ class Comparison:
         if any(case.after and (case.after.failed or case.after.unjudged) for case in self.cases):
             return Advice(
                 "info",
-                "No case is worse than chance explains, but not all attempts pass.",
+                f"{self._summary_start}, but not all attempts pass.",
                 "Open those that do not pass.",
             )
-        return Advice("ok", "No case is worse than chance explains.", "You need not do anything.")
+        return Advice("ok", f"{self._summary_start}.", "You need not do anything.")
+
+    @property
+    def _summary_start(self) -> str:
+        """Start of the summary of a comparison in which nothing is worse."""
+        if fixed := self.cases_with(Verdict.FIXED):
+            return f"Better: {count_cases(len(fixed))} fixed, none worse"
+        return (
+            "Better overall, no case worse"
+            if self.whole.is_better
+            else "No case is worse than chance explains"
+        )
 
     @property
     def failing_as_before(self) -> int:

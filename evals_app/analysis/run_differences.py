@@ -58,9 +58,12 @@ def read_currency(run: EvalRun) -> str:
 
 
 def _name_prices(run: EvalRun) -> str:
-    """Return the currency of a run's prices with a digest of them, wherever their file was."""
-    price_entries = json.loads(run.prices).get("price")
-    return f"{read_currency(run)} {digest_json(price_entries)[:6]}" if price_entries else "nothing"
+    """Return the currency of a run's prices with a digest of them, wherever their file was, and the list's date."""
+    table = prices.prices_from_json(json.loads(run.prices))
+    entries = [price.as_json() for price in table.prices]
+    names = [f"{table.currency} {digest_json(entries)[:6]}"] if entries else []
+    listed = [f"list prices of {table.list_date}"] if table.list_date else []
+    return ", ".join([*names, *listed]) or "nothing"
 
 
 def _shorten_revision(revision: str) -> str:

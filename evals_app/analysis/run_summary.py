@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Avg, Count, Min, Q, Sum
+from django.db.models import Avg, Count, Min, Q, QuerySet, Sum
 
 from evals_app.analysis.latency import LatencyPercentiles, measure_latency
 from evals_app.metrics.metric import metric_label
@@ -20,7 +20,8 @@ from sessions_app.store.events.call_usage import add_tokens
 from sessions_app.store.models import AgentSession
 
 Status = EvalAttempt.Status
-REASONS = 5
+MAX_REASONS = 5
+"""Reasons that are listed; the others are counted."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ class Summary:
     reasons: list[Reason] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
     latency: LatencyPercentiles | None = None
+    unlisted_reasons: int = 0
 
     @property
     def tokens(self) -> int:
@@ -161,14 +163,17 @@ def metric_columns(run: EvalRun) -> list[MetricColumn]:
 
 def summary(run: EvalRun) -> Summary:
     """Return a run in numbers."""
+    reasons = _unjudged_reasons(run)
+    listed = list(reasons[:MAX_REASONS])
     return Summary(
         run,
         elapsed_seconds(run),
         model_usage(run),
         _mean_scores(run),
-        _unjudged_reasons(run),
+        [Reason(metric, text, times) for metric, text, times in listed],
         _find_losses(run) if run.errors else [],
         None if run.active else measure_latency(run),
+        reasons.count() - MAX_REASONS if len(listed) == MAX_REASONS else 0,
     )
 
 
@@ -202,13 +207,12 @@ def _judge_usage(run: EvalRun) -> dict[str, dict[str, int]]:
     return judges
 
 
-def _unjudged_reasons(run: EvalRun) -> list[Reason]:
-    """Return the most frequent reasons why metrics gave no verdict."""
+def _unjudged_reasons(run: EvalRun) -> QuerySet[MetricResult, tuple[str, str, int]]:
+    """Return metric, reason and number of attempts where a metric gave no verdict, the most frequent first."""
     unrun = MetricResult.objects.filter(
         attempt__run=run, invocation=None, status=MetricResult.Status.NOT_EVALUATED
     )
-    reasons = unrun.values_list("metric", "reason").annotate(times=Count("pk")).order_by("-times", "metric")
-    return [Reason(metric, text, times) for metric, text, times in reasons[:REASONS]]
+    return unrun.values_list("metric", "reason").annotate(times=Count("pk")).order_by("-times", "metric")
 
 
 def _find_losses(run: EvalRun) -> list[Loss]:

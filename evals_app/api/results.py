@@ -45,7 +45,7 @@ class Note(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    note: str = Field(max_length=notes.LONGEST_NOTE)
+    note: str = Field(max_length=notes.MAX_NOTE)
 
 
 @router.get("/runs/{run_id}/compare", response={200: dict[str, Any], **REFUSALS})

@@ -13,21 +13,28 @@ from typing import Any
 
 from evals_app.cases import expected_steps, message_text
 from evals_app.cases.form_fields import CaseField, Nested, browser_text, field_text, field_word, form_rows
+from evals_app.cases.known_tools import KnownTools
 from evals_app.files.content import FINAL_STATE, TURN_STATES
 from evals_app.files.scenario_plan import ConversationPlan
 from evals_app.files.schema import DEFAULT_USER
 from evals_app.files.tags import MAX_TAG_LENGTH, TAGS, read_tags, require_tag, split_tags
+from evals_app.metrics import catalog
 from sessions_app.store import text_input
 
 Json = dict[str, Any]
 
 PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
 OWN_PERSONA = "own"
-RUBRIC_TYPES = ("FINAL_RESPONSE_QUALITY", "TOOL_USE_QUALITY", "TRAJECTORY_QUALITY")
-"""Types of rubrics. Each metric of ADK uses the rubrics of its own type; none uses rubrics without a type."""
+RUBRIC_TYPES = tuple(catalog.RUBRIC_TYPES.values())
 NEW_ROW_DEFAULTS = {"rubrics": {"type": RUBRIC_TYPES[0]}}
 """Initial data of new rows."""
 SHORT_JSON = 60
+NO_TOOLS = KnownTools()
+RUBRIC_ERRORS = {"id": "Give the rubric an id.", "property": "Write what is true of a good answer."}
+SCENARIO_ERRORS = {
+    "starting_prompt": "Write the first message of the simulated user.",
+    "plan": "Write what the simulated user wants or does.",
+}
 
 
 def case_form_data(case: Json) -> Nested:
@@ -211,7 +218,7 @@ class AppliedForm:
                 _set_field(rubric, field, field_word(row, field, old.get(field)) or None)
             for field, key in (("id", "rubric_id"), ("property", "")):
                 if not (rubric[key] if key else field_text(row, field).strip()):
-                    self.errors[f"{where}{name}.{index}.{field}"] = "This is what a judge looks for."
+                    self.errors[f"{where}{name}.{index}.{field}"] = RUBRIC_ERRORS[field]
             rubrics.append(rubric)
         return rubrics or (base if base == [] else None)
 
@@ -225,7 +232,7 @@ class AppliedForm:
         }
         for name, content in (("starting_prompt", scenario["starting_prompt"]), ("plan", str(plan))):
             if not content.strip():
-                self.errors[name] = "A simulated user needs it."
+                self.errors[name] = SCENARIO_ERRORS[name]
         persona = field_text(self._data, "persona")
         own_persona = (
             self._read_json(self._data, "persona_json", "persona_json") if persona == OWN_PERSONA else None
@@ -325,11 +332,14 @@ class CaseForm:
     faults: int
 
     @classmethod
-    def of(cls, data: Nested, base: Json, errors: Mapping[str, str]) -> CaseForm:
-        """Return the form for some data. `base` is the case on which it was opened."""
+    def of(
+        cls, data: Nested, base: Json, errors: Mapping[str, str], tools: KnownTools = NO_TOOLS
+    ) -> CaseForm:
+        """Return the form for some data. `base` is the case on which it was opened, `tools` are the agent's."""
+        warnings, hints = tools.check_calls(data), tools.describe_calls(data)
 
         def field(name: str, value: str) -> CaseField:
-            return CaseField(name, value, errors.get(name, ""))
+            return CaseField(name, value, errors.get(name, ""), warnings.get(name, ""), hints.get(name, ""))
 
         return cls(
             {name: field(name, field_text(data, name)) for name in PLAIN},

@@ -1,4 +1,4 @@
-"""List of an evalset's cases, filtered by text and paginated. Pure."""
+"""List of an evalset's cases, filtered by text. Pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from django.core.paginator import Page, Paginator
-
 from evals_app.files.tags import UNTAGGED, read_tags, sort_tags
-
-PAGE_SIZE = 100
-"""Cases per page."""
 
 
 @dataclass(frozen=True)
@@ -30,35 +25,30 @@ class ListedCase:
 
 @dataclass(frozen=True)
 class CaseList:
-    """Page of the cases that match a search.
+    """The cases that match a search, in the order of the file.
 
     Attributes:
         text: the search: words of ids and texts, and `tag:NAME`, or `tag:"NAME"`, for cases with a tag.
+        cases: the cases that match.
         total: number of cases of the evalset.
         tags: (tag, the search for it, number of cases) of the evalset, `untagged` last; [] without any.
     """
 
     text: str
-    page: Page[ListedCase]
+    cases: Sequence[ListedCase]
     total: int
     tags: Sequence[tuple[str, str, int]] = ()
 
     @classmethod
-    def of(
-        cls,
-        summaries: Sequence[Mapping[str, Any]],
-        contents: Sequence[Mapping[str, Any]],
-        text: str = "",
-        page: str = "1",
-        opened: int | None = None,
-        size: int = PAGE_SIZE,
+    def search(
+        cls, summaries: Sequence[Mapping[str, Any]], contents: Sequence[Mapping[str, Any]], text: str = ""
     ) -> Self:
-        """Return a page of cases.
+        """Return the cases that match a search.
 
         Args:
             summaries: of all cases (`library.case_summaries`).
             contents: of all cases in the same order; empty for an invalid file.
-            page: number of the page; empty: the page with the case at index `opened`.
+            text: the search; empty: all cases.
         """
         wanted_tags, needle = _parse_search(text)
         cases = [
@@ -73,11 +63,9 @@ class CaseList:
         cases = [case for case in cases if wanted_tags <= set(case.tags or (UNTAGGED,))]
         if needle:
             cases = [case for case in cases if _matches_text(case, contents, needle)]
-        indexes = [case.place for case in cases]
-        number = page or (indexes.index(opened) // size + 1 if opened in indexes else 1)
         return cls(
             text.strip(),
-            Paginator(cases, max(1, size)).get_page(number),
+            cases,
             len(summaries),
             [(tag, _format_tag_search(tag), counts[tag]) for tag in sort_tags(counts)],
         )

@@ -32,11 +32,13 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class CaseField:
-    """Field of a form for a template."""
+    """Field of a form for a template. An error refuses the form, a warning does not."""
 
     name: str
     value: str = ""
     error: str = ""
+    warning: str = ""
+    hint: str = ""
 
     @property
     def page_text(self) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db.models import Max, Min
 
+from evals_app.cases import expected_steps, message_text
+from evals_app.cases.form_fields import browser_text
 from evals_app.files.content import FINAL_STATE, TURN_STATES
 from sessions_app.runs.runtime_client import provider
 from sessions_app.store import scopes
@@ -50,14 +52,33 @@ class WrittenKey:
     value: str
 
 
+@dataclass(frozen=True, slots=True)
+class TurnExpectation:
+    """The expected answer of a turn, and the recorded steps that are expected of it.
+
+    Attributes:
+        answer: text of the expected answer.
+        calls: indexes of the recorded tool calls that are expected.
+        texts: indexes of the recorded intermediate responses that are expected.
+    """
+
+    answer: str
+    calls: frozenset[int]
+    texts: frozenset[int]
+
+
 @dataclass(frozen=True)
 class CaseOptions:
-    """Expectations of a case. `keys` are those of the final state; None for all written keys."""
+    """Expectations of a case. `keys` are those of the final state; None for all written keys.
+
+    `answers` and `steps` tell whether the recorded ones are expected of turns that are not in `turns`, by first event.
+    """
 
     answers: bool = True
     steps: bool = True
     keys: frozenset[str] | None = frozenset()
     turn_states: bool = False
+    turns: Mapping[int, TurnExpectation] = field(default_factory=dict)
 
 
 def find_turns(session: AgentSession) -> list[SessionTurn]:
@@ -100,6 +121,11 @@ def select_turns(turns: Sequence[SessionTurn], first: str, last: str) -> list[Se
             "The part ends before it begins.", hint="Choose a last turn that comes after the first."
         )
     return list(turns[start : end + 1])
+
+
+def find_turn(turns: Sequence[SessionTurn], seq: int | None) -> SessionTurn | None:
+    """Return the turn that an event belongs to; None if it belongs to none."""
+    return next((turn for turn in turns if seq is not None and turn.first <= seq <= turn.last), None)
 
 
 def find_written_keys(session: AgentSession, turns: Sequence[SessionTurn]) -> list[WrittenKey]:
@@ -156,7 +182,10 @@ def build_case(
         )
     return {
         "eval_id": case_id,
-        "conversation": [_expected_turn(turns_by_id[turn.invocation_id], options) for turn in case_turns],
+        "conversation": [
+            _expected_turn(turns_by_id[turn.invocation_id], options, options.turns.get(turn.first))
+            for turn in case_turns
+        ],
         "session_input": {
             "app_name": session.app_name,
             "user_id": session.user_id,
@@ -187,12 +216,34 @@ def suggest_id(session: AgentSession, turns: Sequence[SessionTurn]) -> str:
     return "-".join(words)[:48].strip("-").lower() or "case"
 
 
-def _expected_turn(turn: Mapping[str, Any], options: CaseOptions) -> Json:
+def _expected_turn(
+    turn: Mapping[str, Any], options: CaseOptions, expectation: TurnExpectation | None
+) -> Json:
+    if expectation is not None:
+        return _apply_expectation(dict(turn), expectation)
     left_out = {
         *(() if options.answers else ("final_response",)),
         *(() if options.steps else ("intermediate_data",)),
     }
     return {name: value for name, value in turn.items() if name not in left_out}
+
+
+def _apply_expectation(turn: Json, expectation: TurnExpectation) -> Json:
+    """Return a recorded turn with the expected answer, and with the steps that are kept.
+
+    The thoughts behind an answer do not belong to another answer, and metrics would compare them.
+    """
+    answer = turn.get("final_response")
+    if answer and browser_text(message_text.message_text(answer)) != browser_text(expectation.answer):
+        answer = {**answer, "parts": [part for part in answer.get("parts") or [] if not part.get("thought")]}
+    answer = message_text.with_text(answer, expectation.answer, "model") if expectation.answer else None
+    steps = turn.get("intermediate_data")
+    calls = [call for call in expected_steps.expected_calls(steps) if call.origin in expectation.calls]
+    texts = [text for text in expected_steps.expected_texts(steps) if text.origin in expectation.texts]
+    kept_steps = expected_steps.with_steps(steps, calls, texts, "") if calls or texts else None
+    expected = {"final_response": answer, "intermediate_data": kept_steps}
+    fields = {**turn, **expected}
+    return {name: value for name, value in fields.items() if name not in expected or value is not None}
 
 
 def _key_values(keys: Iterable[WrittenKey]) -> Json | None:

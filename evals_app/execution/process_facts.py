@@ -7,6 +7,7 @@ read before `watch_environment`, or by C code, is missing.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
@@ -116,13 +117,12 @@ def list_imported_packages() -> dict[str, str]:
             packages.setdefault(module.replace("_", "-"), version)
         else:
             unmatched.append((info, module.replace("_", "-"), version))
-    markers = [
-        marker for module in modules for marker in (f"\n{module.replace('.', '/')}/", f"\n{module}.py,")
-    ]
-    for info, name, version in unmatched:
-        files = _read_files(info)
-        if any(marker in files for marker in markers):
-            packages.setdefault(name, version)
+    if modules:
+        paths = "|".join(re.escape(module.replace(".", "/")) for module in modules)
+        is_listed = re.compile(rf"\n(?:{paths})(?:/|\.py,)").search
+        for info, name, version in unmatched:
+            if is_listed(_read_files(info)):
+                packages.setdefault(name, version)
     return packages
 
 

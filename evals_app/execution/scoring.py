@@ -22,7 +22,14 @@ from evals_app.execution.judge_logs import collect_warnings
 from evals_app.execution.judge_models import ModelLog, Tokens, sum_tokens
 from evals_app.execution.judge_verdicts import excerpt
 from evals_app.execution.model_retry import Retries
-from evals_app.metrics.catalog import ADK_METRICS, INCLUDE_NESTED, own_metrics
+from evals_app.metrics import number_differences
+from evals_app.metrics.catalog import (
+    ADK_METRICS,
+    COMPARES_ANSWERS,
+    INCLUDE_NESTED,
+    RESPONSE_MATCH,
+    own_metrics,
+)
 from evals_app.metrics.criterion_options import option_value
 from evals_app.metrics.invocations import NESTED_CALLS, NestedCalls
 from evals_app.metrics.metric import MetricKind
@@ -36,8 +43,6 @@ from sessions_app.store.short_texts import join_names, truncate
 WHOLE_CONVERSATION = frozenset({"rubric_based_multi_turn_trajectory_quality_v1"})
 """Metrics that judge only the last turn and leave earlier turns without a verdict on purpose."""
 
-ROUGE = "response_match_score"
-COMPARES_ANSWERS = frozenset({ROUGE, "final_response_match_v2"})
 READS_THOUGHTS = COMPARES_ANSWERS | {"hallucinations_v1", "rubric_based_final_response_quality_v1"}
 """Metrics of ADK that read the thoughts in an answer like its other text."""
 
@@ -307,7 +312,7 @@ def _overall_verdict(
         reason = truncate(f"Turn {numbers} could not be judged. {why}", REASON_LENGTH)
         judged = [turn for turn in result.per_invocation_results if not _is_omitted(metric, turn)]
         return _final_status(metric, status, judged), reason
-    return status, _explain_score(metric, case, actual)
+    return status, _explain_score(metric, case, actual, has_passed=status == MetricResult.Status.PASSED)
 
 
 def _no_verdict(metric: EvalMetric) -> str:
@@ -353,17 +358,23 @@ def _known_score(status: str, adk_status: EvalStatus, score: float | None) -> fl
     return score if status == MetricResult.Status[adk_status.name] else None
 
 
-def _explain_score(metric: EvalMetric, case: EvalCase, actual: Sequence[Invocation]) -> str:
-    """Return notes on answers that a metric of ADK reads in an unexpected way."""
+def _explain_score(
+    metric: EvalMetric, case: EvalCase, actual: Sequence[Invocation], *, has_passed: bool
+) -> str:
+    """Return notes on answers that a metric of ADK reads in an unexpected way, or passes with other numbers."""
     if metric.custom_function_path:
         return ""
     expected, given = ([turn.final_response for turn in turns] for turns in (case.conversation or [], actual))
-    name, notes = metric.metric_name, []
+    name = metric.metric_name
+    notes: list[str] = []
+    if has_passed and name in COMPARES_ANSWERS:
+        pairs = zip(map(_spoken_text, expected), map(_spoken_text, given), strict=False)
+        notes += filter(None, [truncate(number_differences.describe_differences(pairs), REASON_LENGTH)])
     if name in READS_THOUGHTS:
         answers = [*given, *expected] if name in COMPARES_ANSWERS else given
         if any(part.thought and part.text for answer in answers for part in _list_parts(answer)):
             notes.append("Thoughts count as part of an answer.")
-    if name == ROUGE:
+    if name == RESPONSE_MATCH:
         if turns := _list_turns(expected, lambda answer: not _content_text(answer)):
             notes.append(f"No answer is expected in turn {turns}, which scores 0.")
         if turns := _list_turns(expected, _has_only_signs):
@@ -418,6 +429,10 @@ def _has_text(content: Content | None) -> bool:
 
 def _content_text(content: Content | None) -> str:
     return "".join(part.text or "" for part in _list_parts(content))
+
+
+def _spoken_text(content: Content | None) -> str:
+    return "\n".join(part.text for part in _list_parts(content) if part.text and not part.thought)
 
 
 def _list_parts(content: Content | None) -> Sequence[Part]:

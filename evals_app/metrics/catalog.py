@@ -38,16 +38,21 @@ WITH_STEPS = Option(
 STEPS = Option("evaluate_intermediate_nl_responses", "judge intermediate texts, too", Widget.FLAG, False)
 STOP = Option("stop_signal", "Text that ends the conversation", Widget.TEXT, "</finished>")
 
+TRAJECTORY = "tool_trajectory_avg_score"
+RESPONSE_MATCH = "response_match_score"
+COMPARES_ANSWERS = frozenset({RESPONSE_MATCH, "final_response_match_v2"})
+"""Metrics that compare an answer with the expected one."""
+
 _TABLE = (
     Metric(
-        "tool_trajectory_avg_score",
+        TRAJECTORY,
         MetricKind.EXACT,
         "Share of turns whose tool calls are the expected ones.",
         default=1.0,
         options=(MATCH_TYPE, IGNORE_ARGS, INCLUDE_NESTED),
     ),
     Metric(
-        "response_match_score",
+        RESPONSE_MATCH,
         MetricKind.EXACT,
         "ROUGE-1 overlap of answer and expected answer.",
         default=0.8,
@@ -100,6 +105,13 @@ _TABLE = (
 )
 ADK_METRICS = {metric.name: metric for metric in _TABLE}
 """ADK's metrics."""
+
+RUBRIC_TYPES = {
+    "rubric_based_final_response_quality_v1": "FINAL_RESPONSE_QUALITY",
+    "rubric_based_tool_use_quality_v1": "TOOL_USE_QUALITY",
+    "rubric_based_multi_turn_trajectory_quality_v1": "TRAJECTORY_QUALITY",
+}
+"""Metric of ADK → type of the rubrics of a case or turn that it uses. None uses rubrics without a type."""
 
 INFORMATIONAL_METRICS = tuple(metric.name for metric in _TABLE if metric.kind is MetricKind.INFORMATIONAL)
 

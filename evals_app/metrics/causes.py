@@ -14,12 +14,11 @@ from typing import Any
 
 from evals_app.metrics import invocations
 from evals_app.metrics.alignment import CallPair, Fit, MatchRules, align
-from evals_app.metrics.catalog import own_metrics
+from evals_app.metrics.catalog import TRAJECTORY, own_metrics
 from evals_app.metrics.metric import metric_label
 from evals_app.models import EvalAttempt, MetricResult
 from sessions_app.store.short_texts import truncate
 
-TRAJECTORY = "tool_trajectory_avg_score"
 MAX_LENGTH = 160
 NAMES_SHOWN = 3
 _CHANGING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*\b|\d{4,}")

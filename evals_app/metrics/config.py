@@ -287,6 +287,13 @@ def criterion_threshold(criterion: float | Mapping[str, Any]) -> float:
     return float(criterion["threshold"] if isinstance(criterion, Mapping) else criterion)
 
 
+def read_thresholds(config: Mapping[str, Any]) -> dict[str, float]:
+    """Return the thresholds of a configuration by metric."""
+    return {
+        name: criterion_threshold(criterion) for name, criterion in (config.get("criteria") or {}).items()
+    }
+
+
 def custom_metric(name: str, declared: Mapping[str, Any]) -> Metric:
     """Return a custom metric of a configuration (range 0–1 by default, as in ADK)."""
     info = declared.get("metric_info") or {}

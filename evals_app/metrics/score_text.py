@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from evals_app.metrics import number_differences
+
 FAILED, NOT_EVALUATED = "failed", "not_evaluated"
 """Statuses of a `MetricResult`, for processes without Django."""
 
@@ -62,4 +64,5 @@ def describe_score(score: Any) -> str:
     else:
         status = "failed" if has_failed else "passed"
         text = f"{score.metric} {status} ({value_text}; threshold {threshold_text})"
-    return f"{text}: {reason}" if has_failed and reason else text
+    shows_reason = has_failed or number_differences.is_number_note(reason)
+    return f"{text}: {reason}" if shows_reason and reason else text

@@ -19,6 +19,7 @@ from evals_app.runs.writes import imported_runs, runs
 from evals_app.runs.writes.outcomes import MetricScore, Outcome
 from sessions_app.store import events as wire
 from sessions_app.store.errors import BadInput
+from sessions_app.store.ids import check_ids
 from sessions_app.store.models import ChangeCause
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions.writes import append_event, create_session
@@ -163,8 +164,10 @@ def _import_session(
     details = case.session_details
     if not details:
         return None, 0
-    key = SessionKey(realm, app_name, case.user_id or DEFAULT_USER, case.session_id or case.eval_id)
     try:
+        key = check_ids(
+            SessionKey(realm, app_name, case.user_id or DEFAULT_USER, case.session_id or case.eval_id)
+        )
         events = [event for event in session_events(details) if not isinstance(event, UnreadableRow)]
         written_keys = {name for event in events for name in event.wire["actions"]["stateDelta"]}
         seeds = {

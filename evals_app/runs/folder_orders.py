@@ -85,7 +85,7 @@ def find_agent(folder: Path, app_name: str) -> AgentsFolder:
     return agents
 
 
-def order_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest) -> EvalRun:
+def order_from_folder(agents: AgentsFolder, app_name: str, request: EvalsetRequest) -> EvalRun:
     """Create the pending run of a request.
 
     Raises:
@@ -93,48 +93,48 @@ def order_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest)
         BadFile: the evalset or the configuration is invalid.
         BadInput: a number or a name is invalid.
     """
-    return runs.create_run(prepare_from_folder(agents, app_name, wish))
+    return runs.create_run(prepare_from_folder(agents, app_name, request))
 
 
-def prepare_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest) -> runs.NewEvalRun:
+def prepare_from_folder(agents: AgentsFolder, app_name: str, request: EvalsetRequest) -> runs.NewEvalRun:
     """Return the run that a request describes; it raises as `order_from_folder`."""
-    evalset = find_evalset(agents, app_name, wish.evalset)
-    config = find_config(wish, library.evalset_path(agents, evalset), evalset.path)
+    evalset = find_evalset(agents, app_name, request.evalset)
+    config = find_config(request, library.evalset_path(agents, evalset), evalset.path)
     return run_orders.prepare_run(
         evalset,
         RunOrder(
             config,
-            wish.cases,
-            wish.num_runs,
-            wish.parallelism,
-            limits=wish.limits,
-            policy=wish.policy,
+            request.cases,
+            request.num_runs,
+            request.parallelism,
+            limits=request.limits,
+            policy=request.policy,
             prices=find_prices([agents.path, agents.root, *price_folders()]),
-            source=wish.source,
-            shard=wish.shard,
+            source=request.source,
+            shard=request.shard,
         ),
     )
 
 
 def deal_cases(
-    agents: AgentsFolder, app_name: str, wishes: Sequence[EvalsetRequest], shard: Shard
+    agents: AgentsFolder, app_name: str, requests: Sequence[EvalsetRequest], shard: Shard
 ) -> list[EvalsetRequest]:
     """Return the requests for a part of the cases of all evalsets. Evalsets without a case in it are left out.
 
     Raises:
         NotFound: an evalset or a case does not exist.
     """
-    requests = []
-    for wish in wishes:
-        cases = run_orders.choose_cases(find_evalset(agents, app_name, wish.evalset), wish.cases)
+    chosen_requests = []
+    for request in requests:
+        cases = run_orders.choose_cases(find_evalset(agents, app_name, request.evalset), request.cases)
         if shard.choose(cases):
-            requests.append(replace(wish, shard=shard))
+            chosen_requests.append(replace(request, shard=shard))
         shard = shard.after(cases)
-    return requests
+    return chosen_requests
 
 
 def choose_tagged_cases(
-    agents: AgentsFolder, app_name: str, wishes: Sequence[EvalsetRequest], tags: Sequence[str]
+    agents: AgentsFolder, app_name: str, requests: Sequence[EvalsetRequest], tags: Sequence[str]
 ) -> list[EvalsetRequest]:
     """Return the requests for the cases that have one of the tags. Cases without tags have the tag `untagged`.
 
@@ -146,25 +146,25 @@ def choose_tagged_cases(
     """
     if not tags:
         raise BadInput("--tags names no tag.", hint="Give tags separated by commas, or leave it out.")
-    requests: list[EvalsetRequest] = []
+    chosen_requests: list[EvalsetRequest] = []
     existing_tags: set[str] = set()
-    for wish in wishes:
-        evalset = find_evalset(agents, app_name, wish.evalset)
+    for request in requests:
+        evalset = find_evalset(agents, app_name, request.evalset)
         tags_of_version = tags_by_index(library.current_version(evalset))
         cases = [
             (case_id, set(tags_of_version[index]))
-            for index, case_id in run_orders.choose_cases(evalset, wish.cases)
+            for index, case_id in run_orders.choose_cases(evalset, request.cases)
         ]
         existing_tags.update(*(case_tags for _, case_tags in cases))
         if tagged_ids := [case_id for case_id, case_tags in cases if not case_tags.isdisjoint(tags)]:
-            requests.append(replace(wish, cases=tagged_ids))
+            chosen_requests.append(replace(request, cases=tagged_ids))
     if unknown := [tag for tag in tags if tag not in existing_tags]:
         listed = ", ".join(sorted(existing_tags - {UNTAGGED}))
         raise NotFound(
             f"No case has the tag {unknown[0]!r}.",
             hint=f"Tags of the cases: {listed}." if listed else "The cases have no tags.",
         )
-    return requests
+    return chosen_requests
 
 
 def find_evalset(agents: AgentsFolder, app_name: str, name: str) -> EvalSet:
@@ -189,7 +189,7 @@ def find_evalset(agents: AgentsFolder, app_name: str, name: str) -> EvalSet:
     return library.register_file(agents, app_name, path)
 
 
-def find_config(wish: EvalsetRequest, evalset_file: Path, shown_as: str = "") -> configs.RunConfig:
+def find_config(request: EvalsetRequest, evalset_file: Path, shown_as: str = "") -> configs.RunConfig:
     """Return the configuration of a request for an evalset file.
 
     Raises:
@@ -197,12 +197,12 @@ def find_config(wish: EvalsetRequest, evalset_file: Path, shown_as: str = "") ->
         BadFile: its file is invalid.
         BadInput: a metric, threshold or option is.
     """
-    if wish.settings is not None:
+    if request.settings is not None:
         config = configs.parse_config(
-            json.dumps(dict(wish.settings)), "config.json", "the configuration given"
+            json.dumps(dict(request.settings)), "config.json", "the configuration given"
         )
-    elif wish.config is not None:
-        config = configs.read_config_file(wish.config)
+    elif request.config is not None:
+        config = configs.read_config_file(request.config)
     else:
         config = configs.config_beside(evalset_file, shown_as)
-    return configs.choose_metrics(config, wish.metrics, dict(wish.criteria))
+    return configs.choose_metrics(config, request.metrics, dict(request.criteria))

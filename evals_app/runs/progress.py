@@ -128,6 +128,12 @@ def annotate_actions(runs: QuerySet[EvalRun]) -> QuerySet[EvalRun]:
     )
 
 
+def annotate_previous_config(runs: QuerySet[EvalRun]) -> QuerySet[EvalRun]:
+    """Annotate runs with `previous_config`, the configuration of the evalset's run before; None for the first."""
+    previous = EvalRun.objects.filter(evalset=OuterRef("evalset"), created_at__lt=OuterRef("created_at"))
+    return runs.annotate(previous_config=Subquery(previous.order_by("-created_at").values("config")[:1]))
+
+
 def current_time(run: EvalRun) -> float:
     """Return the current time of an active run: the clock's, unless it was set while the run is running."""
     now, step = time.time(), run.last_step_at or 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from django.http import QueryDict
@@ -44,7 +44,10 @@ class OptionField:
 
 @dataclass(frozen=True)
 class MetricField:
-    """One metric of the form. `missing`: why it cannot run; `rest`: its criterion's fields without a form field."""
+    """One metric of the form. `missing`: why it cannot run; `rest`: its criterion's fields without a form field.
+
+    `configured` is the threshold of the configuration where the last run had another one; None: the same.
+    """
 
     metric: Metric
     is_chosen: bool
@@ -53,6 +56,7 @@ class MetricField:
     rest: str = ""
     options: tuple[OptionField, ...] = ()
     always: bool = False
+    configured: float | None = None
 
     @property
     def open(self) -> bool:
@@ -79,6 +83,7 @@ class RunForm:
     judge_samples: str = ""
     cases: frozenset[str] = field(default_factory=frozenset)
     limits: Mapping[str, Any] = field(default_factory=lambda: EvalRunLimits().as_json())
+    has_last_run: bool = False
     models: ClassVar = MODEL_CHOICES
     tools: ClassVar = TOOL_CHOICES
 
@@ -103,6 +108,11 @@ class RunForm:
         """Tell whether a judge model is used."""
         return any(offer.is_chosen and offer.metric.uses_judge for offer in self.offers)
 
+    @property
+    def is_remembered(self) -> bool:
+        """Tell whether the last run had other repetitions or thresholds than the configuration."""
+        return self.has_last_run and (self.num_runs > 1 or any(offer.configured for offer in self.offers))
+
 
 def build_form(
     config: RunConfig,
@@ -110,43 +120,74 @@ def build_form(
     *,
     cases: Sequence[Json] = (),
     runs: Sequence[EvalRun] = (),
+    last_run: EvalRun | None = None,
 ) -> RunForm:
     """Return the form for a configuration; after an error, with the submitted values.
 
     Args:
         cases: the evalset's cases as JSON.
         runs: earlier runs of the evalset, the newest first.
+        last_run: the run whose repetitions and thresholds are suggested.
     """
     missing = _unavailable_metrics()
+    remembered = _read_thresholds(last_run)
     offers = [
-        _metric_field(metric, config, posted, missing.get(metric.name, ""), always)
+        _metric_field(metric, config, posted, missing.get(metric.name, ""), always, remembered)
         for metric, always in _offered_metrics(config, cases)
     ]
     offers.sort(key=lambda offer: (offer.always, not offer.is_chosen))
-    scenarios = any(case.get("conversation_scenario") for case in cases)
-    settings = config.data.get(criteria.SIMULATOR)
-    simulator = [
-        _option_field(criteria.SIMULATOR, option, settings, posted)
-        for option in (criteria.SIMULATOR_OPTIONS if scenarios or settings else ())
-    ]
-    if posted is None:
-        return RunForm(offers, simulator, runs=runs)
-    return RunForm(
+    form = RunForm(
         offers,
-        simulator,
+        _simulator_fields(config, posted, cases),
+        runs=runs,
+        num_runs=last_run.num_runs if last_run else 1,
+        has_last_run=last_run is not None,
+    )
+    return form if posted is None else _fill_form(form, posted)
+
+
+def _simulator_fields(
+    config: RunConfig, posted: QueryDict | None, cases: Sequence[Json]
+) -> list[OptionField]:
+    """Return the fields of the simulated user; none if no case and no setting needs one."""
+    settings = config.data.get(criteria.SIMULATOR)
+    if not settings and not any(case.get("conversation_scenario") for case in cases):
+        return []
+    return [
+        _option_field(criteria.SIMULATOR, option, settings, posted) for option in criteria.SIMULATOR_OPTIONS
+    ]
+
+
+def _fill_form(form: RunForm, posted: QueryDict) -> RunForm:
+    """Return a form with the submitted values in place of those of the last run."""
+    return replace(
+        form,
         policy=ReplayPolicy(
             posted.get("replay_models", LIVE),
             posted.get("replay_tools", LIVE),
             run=posted.get("replay_run", ""),
         ),
-        runs=runs,
         num_runs=_int_or_none(posted.get("num_runs", "")) or 1,
+        has_last_run=False,
         parallelism=_int_or_none(posted.get("parallelism", "")) or DEFAULT_PARALLELISM,
         judge_model=posted.get("judge_model", ""),
         judge_samples=posted.get("judge_samples", ""),
         cases=frozenset(posted.getlist("case")),
         limits=_read_limits(posted),
     )
+
+
+def _read_thresholds(run: EvalRun | None) -> dict[str, float]:
+    """Return the thresholds of a run by metric; empty for no run."""
+    return configs.read_thresholds(json.loads(run.config)) if run else {}
+
+
+def suggest_order(config: RunConfig, last_run: EvalRun | None) -> RunOrder:
+    """Return the order of the form as it is first shown."""
+    remembered = _read_thresholds(last_run)
+    thresholds = {name: remembered[name] for name in config.criteria if name in remembered}
+    chosen = configs.choose_metrics(config, list(config.criteria), thresholds)
+    return RunOrder(chosen, num_runs=last_run.num_runs if last_run else 1)
 
 
 def _offered_metrics(config: RunConfig, cases: Sequence[Json]) -> list[tuple[Metric, bool]]:
@@ -233,10 +274,16 @@ def order_from_json(config: RunConfig, body: Mapping[str, Any]) -> RunOrder:
 
 
 def _metric_field(
-    metric: Metric, config: RunConfig, posted: QueryDict | None, missing: str, always: bool = False
+    metric: Metric,
+    config: RunConfig,
+    posted: QueryDict | None,
+    missing: str,
+    always: bool,
+    remembered: Mapping[str, float],
 ) -> MetricField:
     criterion = config.criteria.get(metric.name)
-    threshold = configs.criterion_threshold(criterion) if criterion is not None else metric.default
+    configured = configs.criterion_threshold(criterion) if criterion is not None else metric.default
+    threshold = remembered.get(metric.name, configured)
     chosen = metric.name in config.criteria
     if posted is not None:
         chosen = metric.name in posted.getlist("metric")
@@ -251,6 +298,7 @@ def _metric_field(
         ", ".join(criteria.other_fields(metric.options, criterion)),
         tuple(_option_field(metric.name, option, criterion, posted) for option in metric.options),
         always,
+        configured if configured not in (None, threshold) else None,
     )
 
 

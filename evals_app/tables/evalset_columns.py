@@ -7,8 +7,7 @@ from typing import NamedTuple
 from evals_app.files import FileProblem
 from evals_app.models import EvalRun, EvalSet
 from sessions_app import paths
-from sessions_app.store.database.pagination import Order
-from sessions_app.tables.table import Column, Table, linked_name, template_cells
+from sessions_app.tables.table import Column, SortKey, Table, linked_name, template_cells
 from sessions_app.templatetags import devui
 
 cell = template_cells("devui/evals/evalset_cells.html")
@@ -25,6 +24,8 @@ class EvalsetRow(NamedTuple):
 TABLE: Table[EvalsetRow] = Table(
     name="evalsets",
     title="Evalsets",
+    noun="evalset",
+    icon="eval",
     default_sort="app",
     default_label="By app and name",
     row_id="evalset",
@@ -38,7 +39,7 @@ TABLE: Table[EvalsetRow] = Table(
             "Evalset",
             value=lambda row: row.evalset.evalset_id,
             cell=cell("name"),
-            order=Order("evalset_id"),
+            order=SortKey(lambda row: row.evalset.evalset_id.casefold()),
             css="cell-main",
             is_row_head=True,
         ),
@@ -49,7 +50,7 @@ TABLE: Table[EvalsetRow] = Table(
             cell=lambda row: linked_name(
                 paths.seg_reverse("agent", app_name=row.evalset.app_name), row.evalset.app_name
             ),
-            order=Order("app_name", "evalset_id"),
+            order=SortKey(lambda row: row.evalset.app_name.casefold()),
             css="name-cell",
         ),
         Column(
@@ -57,7 +58,7 @@ TABLE: Table[EvalsetRow] = Table(
             "Cases",
             value=lambda row: None if row.problems else row.evalset.case_count,
             show=lambda count: devui.count(count) or "–",
-            order=Order("-case_count"),
+            order=SortKey(lambda row: row.evalset.case_count, is_descending=True),
             css="number",
         ),
         Column(
@@ -65,10 +66,16 @@ TABLE: Table[EvalsetRow] = Table(
             "Newest run",
             value=lambda row: row.run and row.run.status,
             cell=cell("run"),
+            order=SortKey(lambda row: row.run.status if row.run else ""),
             css="run-cell",
         ),
         Column(
-            "ran", "When", value=lambda row: row.run and row.run.created_at, show=devui.moment, css="fit when"
+            "ran",
+            "When",
+            value=lambda row: row.run and row.run.created_at,
+            show=devui.moment,
+            order=SortKey(lambda row: row.run.created_at if row.run else 0.0, is_descending=True),
+            css="fit when",
         ),
     ),
 )

@@ -13,16 +13,21 @@ cell = template_cells("devui/evals/run_cells.html")
 TABLE: Table[EvalRun] = Table(
     name="evalset-runs",
     title="Runs of this evalset",
+    noun="run",
+    icon="run",
     default_sort="-created",
     row_id="run",
     row_key=lambda run: run.pk,
+    csv_route="evalset-runs-csv",
     has_filters=False,
+    prefix="runs-",
     columns=(
         Column("outcome", "Outcome", value=lambda run: run.status, cell=cell("outcome"), css="fit cell-main"),
         Column(
             "created",
             "When",
             value=lambda run: run.created_at,
+            show=devui.moment,
             cell=cell("created"),
             order=Order("-created_at"),
         ),

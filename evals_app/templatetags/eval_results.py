@@ -20,7 +20,7 @@ register.filter("percent", format_percent)
 PIPS = 10
 """Maximum number of repetitions that are shown as marks; of more the count is shown."""
 
-LONGEST_ID = 200
+MAX_ID_LENGTH = 200
 """Maximum length of a case's id in a list; the page of the case shows it in full."""
 
 VERDICTS = {
@@ -39,7 +39,7 @@ VERDICTS = {
 @register.filter
 def brief(case_id: str) -> str:
     """`{{ row.id|brief|name }}`: an id as lists show it; of an endless one a part before its end is left out."""
-    return shorten(case_id, LONGEST_ID)
+    return shorten(case_id, MAX_ID_LENGTH)
 
 
 @register.filter

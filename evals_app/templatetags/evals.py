@@ -8,7 +8,9 @@ from typing import Any
 
 from django import template
 
+from evals_app.metrics.config import read_thresholds
 from evals_app.metrics.gate_config import option_name
+from evals_app.metrics.metric import metric_label
 from evals_app.metrics.score_text import format_score
 from evals_app.models import EvalRun
 
@@ -29,6 +31,17 @@ def score_change(difference: float | None) -> str:
 def run_seconds(run: EvalRun) -> float | None:
     """`{{ run|run_seconds|duration }}`: seconds from start to end; None before the end."""
     return run.finished_at - run.started_at if run.finished_at and run.started_at else None
+
+
+@register.filter
+def threshold_changes(run: EvalRun) -> list[tuple[str, float, float]]:
+    """`{{ run|threshold_changes }}`: [(metric, threshold of the run before, threshold)] where both differ."""
+    previous = read_thresholds(json.loads(getattr(run, "previous_config", None) or "{}"))
+    return [
+        (metric_label(name), previous[name], threshold)
+        for name, threshold in read_thresholds(json.loads(run.config)).items()
+        if previous.get(name, threshold) != threshold
+    ]
 
 
 @register.filter

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.http import urlencode
 
 from evals_app.cases import edits
@@ -23,11 +24,12 @@ from evals_app.cases.case_forms import (
     case_form_data,
 )
 from evals_app.cases.form_fields import CaseField, Nested, parse_nested, rearrange_rows
+from evals_app.cases.known_tools import read_known_tools
 from evals_app.cases.review import CaseReview, FormBase
 from evals_app.cases.versions import find_version
 from evals_app.files import BadFile, library
 from evals_app.files.file_changes import EvalsetChange
-from evals_app.models import EvalSet
+from evals_app.models import EvalAttempt, EvalSet
 from sessions_app.http import render_partial
 from sessions_app.lookup import parse_number
 from sessions_app.paths import seg_reverse
@@ -61,6 +63,8 @@ class EditorPage:
 async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     """Show the form of a case: `?id=` to edit one, `?copy=` a copy of one, neither: an empty one.
 
+    `?attempt=` names the attempt that leads here, to which the page leads back.
+
     A POST with `action=review` shows what it would change of the file, with `action=save` writes what was shown.
 
     Raises:
@@ -80,15 +84,31 @@ async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
             page = replace(page, error=error)
         else:
             if saved is not None:
-                return redirect(evalset_url(saved, saved=[review.case["eval_id"]]))
+                attempt = await units_of_work.read(find_attempt, saved, request.POST.get("attempt", ""))
+                return redirect(evalset_url(saved, [review.case["eval_id"]], attempt))
             page = replace(page, has_changed=True)
     return await units_of_work.read(_render_editor, request, app_name, evalset_id, page)
 
 
-def evalset_url(evalset: EvalSet, saved: Sequence[str] = ()) -> str:
-    """Return the address of an evalset's page, which says that some cases were saved."""
+def evalset_url(evalset: EvalSet, saved: Sequence[str] = (), attempt: EvalAttempt | None = None) -> str:
+    """Return the address of an evalset's page, which says that some cases were saved, and for which attempt."""
     path = seg_reverse("evalset", app_name=evalset.app_name, evalset_id=evalset.evalset_id)
-    return f"{path}?{urlencode({'saved': saved}, doseq=True)}" if saved else path
+    query: dict[str, Sequence[str] | int] = {"saved": saved, **({"attempt": attempt.pk} if attempt else {})}
+    return f"{path}?{urlencode(query, doseq=True)}" if saved else path
+
+
+def cancel_url(evalset: EvalSet, attempt: EvalAttempt | None) -> str:
+    """Return the address that a change of a case was opened from: its attempt, else the evalset's page."""
+    if attempt is None:
+        return evalset_url(evalset)
+    return f"{reverse('eval-run', kwargs={'run_id': attempt.run_id})}?attempt={attempt.pk}"
+
+
+def find_attempt(evalset: EvalSet, number: str) -> EvalAttempt | None:
+    """Return the attempt of an evalset that an address or a form names, with its run; None if there is none."""
+    pk = parse_number(number)
+    attempts = EvalAttempt.objects.select_related("run").filter(run__evalset=evalset)
+    return attempts.filter(pk=pk).first() if pk is not None else None
 
 
 def change_context(change: EvalsetChange | None, error: DevUIError | None) -> dict[str, Any]:
@@ -169,11 +189,14 @@ def _read_opened(post: QueryDict) -> FormBase:
 def _render_editor(request: HttpRequest, app_name: str, evalset_id: str, page: EditorPage) -> HttpResponse:
     evalset = library.find_evalset(app_name, evalset_id)
     errors = page.review.errors if page.review else {}
+    tools = read_known_tools(app_name)
+    attempt = find_attempt(evalset, (request.POST or request.GET).get("attempt", ""))
     context = {
         **change_context(page.review.change if page.review else None, page.error),
         "evalset": evalset,
         "page": page,
-        "draft": CaseForm.of(page.data, page.base, errors),
+        "draft": CaseForm.of(page.data, page.base, errors, tools),
+        "tools": tools,
         "raw": CaseField("raw", page.raw, errors.get("raw", "")),
         "opened": page.opened,
         "case_id": page.base.get("eval_id", "") if not page.opened.is_new else "",
@@ -181,6 +204,9 @@ def _render_editor(request: HttpRequest, app_name: str, evalset_id: str, page: E
         "personas": PERSONAS_OFFERED,
         "rubric_types": RUBRIC_TYPES,
         "has_changed": page.has_changed,
+        "attempt": attempt,
+        "other_view": None if page.as_text else "json",
+        "cancel_url": cancel_url(evalset, attempt),
     }
     status = page.error.status if page.error else 422 if errors else 200
     return render_partial(request, FORM, context, partial="fields", target="case-fields", status=status)

@@ -1,10 +1,11 @@
-"""Actions on an evalset as a whole: remove a case, add cases from a file, remove or download the file.
+"""Actions on an evalset: remove a case, accept an answer, add cases from a file, remove or download the file.
 
 Each first shows a preview; the file is written as shown.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,11 +14,13 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 
 from evals_app.cases import edits, review, uploads
+from evals_app.cases.accepted_answers import accept_actual
 from evals_app.files import file_changes, library
 from evals_app.files.editing import Edit
 from evals_app.files.file_changes import EvalsetChange
+from evals_app.metrics.catalog import TRAJECTORY
 from evals_app.models import EvalSet
-from evals_app.views.case_editor import change_context, evalset_url
+from evals_app.views.case_editor import cancel_url, change_context, evalset_url, find_attempt
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, DevUIError, NotFound
 
@@ -26,6 +29,7 @@ DELETE = "devui/evals/evalset_delete.html"
 
 TITLES = {
     "remove": "Remove a case",
+    "accept": "Accept an answer",
     "add": "Add cases from a file",
 }
 
@@ -47,19 +51,22 @@ class FileAction:
         name = fields.get("action", "")
         if name not in TITLES:
             raise BadInput(f"{name!r} is no action on an evalset.", hint=f"Actions are {', '.join(TITLES)}.")
-        field_names = ("id", "at", "file_name", "file_text")
+        field_names = ("id", "at", "attempt", "file_name", "file_text")
         return cls(
             name,
             {key: fields.get(key, "").replace("\r\n", "\n") for key in field_names if key in fields},
         )
 
-    def edit(self) -> Edit | None:
+    def edit(self, evalset: EvalSet) -> Edit | None:
         """Return the edit of the evalset; None if cases are to be added and no file has been chosen.
 
         Raises:
             BadFile: the file whose cases are to be added cannot be used.
+            NotFound: the attempt whose answer is to be accepted does not exist.
         """
         fields = self.fields
+        if self.name == "accept":
+            return _accept_edit(evalset, fields.get("attempt", ""))
         if self.name == "remove":
             index_text = fields.get("at", "")
             index = int(index_text) if index_text.isdecimal() and len(index_text) < 8 else None
@@ -68,6 +75,20 @@ class FileAction:
             return None
         cases = uploads.read_cases(fields.get("file_name", ""), fields["file_text"])
         return partial(edits.append_cases, new_cases=cases)
+
+
+def _accept_edit(evalset: EvalSet, attempt: str) -> Edit:
+    row = find_attempt(evalset, attempt)
+    if row is None:
+        raise NotFound(f"The evalset has no attempt {attempt[:40]!r}.", hint="Open it from its run.")
+    return partial(
+        accept_actual,
+        case_id=row.case_id,
+        hint=row.case_index,
+        actual=json.loads(row.actual),
+        author=evalset.app_name,
+        with_calls=TRAJECTORY in (json.loads(row.run.config).get("criteria") or {}),
+    )
 
 
 async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
@@ -90,7 +111,8 @@ async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRe
         if planned_change and "seen" in request.POST:
             saved = await units_of_work.write(review.save_reviewed, planned_change, request.POST["seen"])
             if saved is not None:
-                return redirect(evalset_url(saved))
+                attempt = await units_of_work.read(find_attempt, saved, action.fields.get("attempt", ""))
+                return redirect(evalset_url(saved, [attempt.case_id] if attempt else [], attempt))
             has_changed = True
     except DevUIError as error:
         return await units_of_work.read(_render_dialog, request, app_name, evalset_id, action, error)
@@ -110,7 +132,7 @@ def _with_file(request: HttpRequest, action: FileAction) -> FileAction:
 
 def _plan_change(app_name: str, evalset_id: str, action: FileAction) -> EvalsetChange | None:
     evalset = library.find_evalset(app_name, evalset_id)
-    edit = action.edit()
+    edit = action.edit(evalset)
     return file_changes.plan_change(evalset, edit) if edit else None
 
 
@@ -129,6 +151,7 @@ def _render_dialog(
             planned_change = _plan_change(app_name, evalset_id, action)
         except DevUIError as refusal:
             error = refusal
+    attempt = find_attempt(evalset, action.fields.get("attempt", ""))
     context = {
         **change_context(planned_change, error),
         "evalset": evalset,
@@ -137,6 +160,8 @@ def _render_dialog(
         "fields": action.fields,
         "place": _case_position(evalset, action),
         "has_changed": has_changed,
+        "attempt": attempt,
+        "cancel_url": cancel_url(evalset, attempt),
         "most": uploads.MAX_BYTES,
     }
     return render(request, CHANGE, context, status=error.status if error else 200)

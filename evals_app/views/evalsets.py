@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
 
-from evals_app.analysis import attempt_detail, planned_runs, power
+from evals_app.analysis import attempt_detail, planned_runs, power, run_checks
 from evals_app.cases.case_list import CaseList
 from evals_app.files import BadFile, library
 from evals_app.metrics import config as configs
@@ -20,16 +21,22 @@ from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import dispatch, progress, run_form, run_orders
 from evals_app.runs.replay.recorded_runs import recorded_runs
 from evals_app.runs.run_orders import RunOrder
-from evals_app.tables import evalset_columns, run_columns
+from evals_app.tables import case_columns, evalset_columns, run_columns
+from evals_app.tables.case_columns import CaseRow
 from evals_app.tables.evalset_columns import EvalsetRow
+from evals_app.views.case_editor import find_attempt
 from sessions_app.agents.folder import configured_folder
 from sessions_app.forms.query import PageQuery
 from sessions_app.http import person_name, render_partial, wants_partial
 from sessions_app.lookup import parse_number
 from sessions_app.store.database import pagination, units_of_work
 from sessions_app.store.errors import BadInput, DevUIError
+from sessions_app.tables.table import Arrangement
 
+EVALSET = "devui/evals/evalset.html"
 RUNS_SHOWN = 20
+CHECKS = "run-checks"
+"""Element that shows the checks of the run that the form describes."""
 FILE = "evalset-file"
 """Element that shows what the file says, and follows it."""
 
@@ -43,25 +50,22 @@ async def index(request: HttpRequest) -> HttpResponse:
 
 def _render_index(request: HttpRequest, app: str) -> HttpResponse:
     table = evalset_columns.TABLE.arrange(request)
-    page = pagination.paginate(_listed_evalsets(app), table.order, PageQuery(request.GET).read()["before"])
-    context = {**table.page_context(page, _evalset_rows(page.rows)), "app": app}
+    context = {**table.whole_context(_read_evalset_rows(app)), "app": app, "is_filtered": bool(app)}
     return render_partial(request, "devui/evals/list.html", context, partial="evalsets")
 
 
 def csv_file(request: HttpRequest) -> HttpResponse:
     """Download the evalsets as CSV, in the order and with the columns of the list."""
     table = evalset_columns.TABLE.arrange(request)
-    batches = pagination.read_batches(_listed_evalsets(request.GET.get("app", "")), table.order)
-    return table.csv_response(row for batch in batches for row in _evalset_rows(batch))
+    return table.csv_response(table.sort_rows(_read_evalset_rows(request.GET.get("app", ""))))
 
 
-def _listed_evalsets(app: str) -> QuerySet[EvalSet]:
-    return EvalSet.objects.filter(gone=False, **({"app_name": app} if app else {})).defer("cases")
-
-
-def _evalset_rows(evalsets: Sequence[EvalSet]) -> list[EvalsetRow]:
-    newest = progress.newest_runs(EvalSet.objects.filter(pk__in=[evalset.pk for evalset in evalsets]))
-    return [EvalsetRow(row, library.file_problems(row), newest.get(row.pk)) for row in evalsets]
+def _read_evalset_rows(app: str) -> list[EvalsetRow]:
+    """Return the evalsets of all apps, or of one, with their newest runs."""
+    evalsets = EvalSet.objects.filter(gone=False, **({"app_name": app} if app else {}))
+    newest = progress.newest_runs(evalsets)
+    rows = evalsets.defer("cases").order_by("app_name", "evalset_id")
+    return [EvalsetRow(row, library.file_problems(row), newest.get(row.pk)) for row in rows]
 
 
 async def evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
@@ -101,6 +105,8 @@ def _read_order(request: HttpRequest, evalset_row: EvalSet) -> RunOrder:
 async def plan(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     """Show the chance to see a drop in the run of a submitted form; by GET, of all cases with one repetition.
 
+    For the element `run-checks`: what is known of that run before it starts.
+
     Raises:
         NotFound: no evalset has this app and id.
     """
@@ -110,7 +116,10 @@ async def plan(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
 
 def _plan_page(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     evalset_row = library.find_evalset(app_name, evalset_id)
-    context: dict[str, object] = {
+    if wants_partial(request, CHECKS):
+        context = _check_context(evalset_row, partial(_read_order, request, evalset_row))
+        return render(request, "devui/evals/run_checks.html", context)
+    context = {
         "evalset": evalset_row,
         "drop": request.POST.get("drop", power.DEFAULT_DROP),
     }
@@ -128,6 +137,15 @@ def _plan_page(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
     return render_partial(request, "devui/evals/plan.html", context, partial="plan", status=status)
 
 
+def _check_context(evalset_row: EvalSet, read_order: Callable[[], RunOrder]) -> dict[str, Any]:
+    """Return the template context of the checks of an order, or of why it is refused."""
+    try:
+        planned = run_orders.prepare_run(evalset_row, read_order())
+        return {"evalset": evalset_row, "preview": run_checks.preview_run(planned)}
+    except DevUIError as error:
+        return {"evalset": evalset_row, "refusal": error}
+
+
 def _matching_case_ids(evalset_row: EvalSet, text: str) -> list[str]:
     """Return the ids of the cases that have a text.
 
@@ -135,7 +153,7 @@ def _matching_case_ids(evalset_row: EvalSet, text: str) -> list[str]:
         BadInput: none has it.
     """
     listed = library.case_summaries(evalset_row)
-    cases = CaseList.of(listed, _case_contents(evalset_row), text, size=len(listed)).page
+    cases = CaseList.search(listed, _case_contents(evalset_row), text).cases
     if not cases:
         raise BadInput(f"No case has {text!r} any more.", hint="Look for other cases, or run all.")
     return [case.id for case in cases]
@@ -150,45 +168,133 @@ def _evalset_page(
         config = run_form.read_run_config(evalset_row)
     except BadFile as broken:
         config, problems = configs.default_config(), [*problems, *broken.problems]
-    opened = request.GET.get("case", "")
     listed, contents = library.case_summaries(evalset_row), _case_contents(evalset_row)
-    index = number if (number := parse_number(opened)) is not None and number < len(listed) else None
-    case = contents[index] if index is not None and index < len(contents) else {}
-    query = request.GET
-    cases = CaseList.of(listed, contents, query.get("q", ""), query.get("page", ""), opened=index)
-    table = run_columns.TABLE.arrange(request)
-    runs = progress.annotate_actions(evalset_row.runs.all())
-    page = pagination.paginate(runs, table.order, PageQuery(request.GET).read()["before"], size=RUNS_SHOWN)
-    context = {
-        **table.page_context(page, page.rows),
+    last_run = evalset_row.runs.filter(source="page").order_by("-created_at").first()
+    context: dict[str, Any] = {
         "evalset": evalset_row,
         "problems": problems,
         "warnings": library.file_warnings(evalset_row),
-        "cases": cases,
-        "opened": index,
-        "opened_id": "" if index is None else listed[index]["id"],
+        "cases": CaseList.search(listed, contents, request.GET.get("q", "")),
+        **_opened_case_context(request.GET.get("case", ""), listed, contents),
         "saved": request.GET.getlist("saved"),
-        "case": case,
-        "expected_turns": attempt_detail.expected_turns(case),
+        "attempt": find_attempt(evalset_row, request.GET.get("attempt", "")),
         "config": config,
         "choices": run_form.build_form(
-            config, request.POST if error else None, cases=contents, runs=_replayable_runs(evalset_row)
+            config,
+            request.POST if error else None,
+            cases=contents,
+            runs=_replayable_runs(evalset_row),
+            last_run=last_run,
         ),
         "error": error,
         "runnable": not problems and not evalset_row.gone and evalset_row.app_name in runnable_apps(),
     }
-    targets = {"file": FILE, "runs": run_columns.TABLE.name, "case": "case"}
+    context |= {**_case_list_context(request, context), "run_table": _run_table_context(request, evalset_row)}
+    targets = {"file": FILE, "cases": case_columns.TABLE.name, "runs": run_columns.TABLE.name, "case": "case"}
     part, target = next(
         (pair for pair in targets.items() if wants_partial(request, pair[1])), ("case", "case")
     )
-    return render_partial(
-        request,
-        "devui/evals/evalset.html",
-        context,
-        partial=part,
-        target=target,
-        status=error.status if error else 200,
+    if context["runnable"] and not error and not wants_partial(request, target):
+        context |= _check_context(evalset_row, partial(run_form.suggest_order, config, last_run))
+    status = error.status if error else 200
+    return render_partial(request, EVALSET, context, partial=part, target=target, status=status)
+
+
+def _opened_case_context(
+    opened: str, listed: Sequence[dict[str, Any]], contents: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the case that an address opens by its number, with the turns that it expects."""
+    number = parse_number(opened)
+    index = number if number is not None and number < len(listed) else None
+    case = contents[index] if index is not None and index < len(contents) else {}
+    return {
+        "opened": index,
+        "opened_id": "" if index is None else listed[index]["id"],
+        "case": case,
+        "expected_turns": attempt_detail.expected_turns(case),
+    }
+
+
+def _case_list_context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """Return the cases that match as a list, and the tags as links that search for them."""
+    cases, opened, evalset_row = context["cases"], context["opened"], context["evalset"]
+    table = replace(_arrange_cases(request, evalset_row), can_select=context["runnable"])
+    content = render_to_string(f"{EVALSET}#case", context) if opened is not None else None
+    rows = [
+        CaseRow(
+            case,
+            table.query(case=str(case.place)),
+            content if case.place == opened else None,
+            case.id in context["choices"].cases,
+        )
+        for case in cases.cases
+    ]
+    is_opened = (lambda row: row.case.place == opened) if opened is not None else None
+    return {
+        "case_table": {
+            **table.whole_context(rows, shown=is_opened, size=case_columns.PAGE_SIZE),
+            "is_filtered": bool(cases.text),
+            "hint": "Words are found in ids and in any text; tag:NAME finds the cases with a tag.",
+        },
+        "case_tags": [
+            (tag, table.query(q=search), search == cases.text, count) for tag, search, count in cases.tags
+        ],
+    }
+
+
+def _run_table_context(request: HttpRequest, evalset_row: EvalSet) -> dict[str, Any]:
+    """Return the list of an evalset's runs."""
+    table = _arrange_runs(request, evalset_row)
+    page = pagination.paginate(
+        _list_runs(evalset_row), table.order, _read_cursor(request), size=RUNS_SHOWN, is_counted=True
     )
+    return table.page_context(page, page.rows)
+
+
+def _read_cursor(request: HttpRequest) -> str:
+    """Return the cursor of the list of runs."""
+    name = f"{run_columns.TABLE.prefix}before"
+    cursor: str = PageQuery({"before": request.GET.get(name, "")}).read()["before"]
+    return cursor
+
+
+def _list_runs(evalset_row: EvalSet) -> QuerySet[EvalRun]:
+    return progress.annotate_previous_config(progress.annotate_actions(evalset_row.runs.all()))
+
+
+def _arrange_cases(request: HttpRequest, evalset_row: EvalSet) -> Arrangement[CaseRow]:
+    names = {"app_name": evalset_row.app_name, "evalset_id": evalset_row.evalset_id}
+    return case_columns.TABLE.arrange(request, **names)
+
+
+def _arrange_runs(request: HttpRequest, evalset_row: EvalSet) -> Arrangement[EvalRun]:
+    names = {"app_name": evalset_row.app_name, "evalset_id": evalset_row.evalset_id}
+    return run_columns.TABLE.arrange(request, **names)
+
+
+def cases_csv_file(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+    """Download the matching cases of an evalset as CSV, in the order and with the columns of the list.
+
+    Raises:
+        NotFound: no evalset has this app and id.
+    """
+    evalset_row = library.find_evalset(app_name, evalset_id)
+    table = _arrange_cases(request, evalset_row)
+    listed, contents = library.case_summaries(evalset_row), _case_contents(evalset_row)
+    cases = CaseList.search(listed, contents, request.GET.get("q", "")).cases
+    return table.csv_response(table.sort_rows(CaseRow(case, "") for case in cases))
+
+
+def runs_csv_file(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+    """Download the runs of an evalset as CSV, in the order and with the columns of the list.
+
+    Raises:
+        NotFound: no evalset has this app and id.
+    """
+    evalset_row = library.find_evalset(app_name, evalset_id)
+    table = _arrange_runs(request, evalset_row)
+    batches = pagination.read_batches(_list_runs(evalset_row), table.order)
+    return table.csv_response(run for batch in batches for run in batch)
 
 
 def runnable_apps() -> list[str]:

@@ -11,13 +11,14 @@ from evals_app.analysis import agent_changes, baselines, run_summary, side_by_si
 from evals_app.analysis.baselines import Reference
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.ci_gate import REGRESSION, Gate, GateResult
+from evals_app.analysis.code_diff import read_code_diff
 from evals_app.analysis.comparison import Comparison
 from evals_app.analysis.exports import comparison_page
 from evals_app.analysis.run_differences import read_currency, read_differences
 from evals_app.analysis.side_by_side import ChosenAttempts, SideBySide
 from evals_app.analysis.slices import read_slices
 from evals_app.models import CONFIRMATION
-from sessions_app.http import download_page, render_partial
+from sessions_app.http import download_page, render_partial, wants_partial
 from sessions_app.store.errors import NotFound
 
 PAGE = 100
@@ -78,6 +79,7 @@ def _comparison_context(request: HttpRequest, result: GateResult) -> dict[str, o
         "differences": read_differences(reference.run, run),
         "currency": read_currency(run),
         "one_currency": baselines.has_one_currency(reference, run),
+        "code_diff": None if wants_partial(request, "cases") else read_code_diff(reference.run, run),
         "agents": agent_changes.read_agent_changes(comparison),
         "cases": Paginator(cases, PAGE).get_page(request.GET.get("page") or _page_number(opened, cases)),
         "sides": _read_sides(request, result, reference, opened) if opened else None,

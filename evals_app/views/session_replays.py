@@ -6,6 +6,7 @@ from functools import partial
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 
 from evals_app.cases import session_cases
 from evals_app.runs import dispatch
@@ -38,7 +39,8 @@ async def replay(request: HttpRequest, pk: int) -> HttpResponse:
         run = await dispatch.create_and_deliver(order)
     except DevUIError as error:
         return await units_of_work.read(_render_form, request, pk, ReplayPolicy(models, tools), error)
-    return redirect("eval-run", run_id=run.id)
+    attempt = await run.attempts.aget()
+    return redirect(f"{reverse('eval-run', kwargs={'run_id': run.id})}?attempt={attempt.pk}")
 
 
 def _render_form(

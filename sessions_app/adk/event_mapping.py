@@ -16,7 +16,7 @@ from sessions_app.store.events import EventRecord
 from sessions_app.store.events.attribution import Writer
 from sessions_app.store.events.records import UNKNOWN_FIELDS
 
-MOST_MISFITS = 100
+MAX_MISFITS = 100
 """Maximum number of invalid values of an event that are set aside."""
 
 
@@ -86,7 +86,7 @@ def _set_misfits_aside(body: dict[str, Any]) -> Event:
         ValidationError: the event has more invalid values than are set aside.
     """
     aside: dict[str, Any] = {}
-    for _ in range(MOST_MISFITS):
+    for _ in range(MAX_MISFITS):
         try:
             event = Event.model_validate(body)
         except ValidationError as error:

@@ -25,7 +25,7 @@ from sessions_app.store import mirrors, scopes
 from sessions_app.store.database import units_of_work
 from sessions_app.store.ids import check_ids
 from sessions_app.store.mirrors import MirrorState, SourceEvent, SourceSession
-from sessions_app.store.session_key import SessionKey
+from sessions_app.store.session_key import SessionKey, StorableKey
 from sessions_app.store.sessions.writes import UntrackedWrite
 
 log = logging.getLogger(__name__)
@@ -207,7 +207,8 @@ class MirroredSessionService(BaseSessionService):
         if copy is None:
             return
         try:
-            truth = SourceSession(key, self.location, session.state, session.last_update_time)
+            # `_find_copy` has checked the ids
+            truth = SourceSession(StorableKey(*key), self.location, session.state, session.last_update_time)
             created_at = min([truth.updated_at, *(event.timestamp for event in session.events[:1])])
             events = mirrors.SourceEvents(
                 session.events, id_of=lambda event: event.id, arrival_of=_read_arrival

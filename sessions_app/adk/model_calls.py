@@ -98,9 +98,9 @@ class OpenModelCall:
 def _call_record(call: OpenModelCall) -> Unit:
     pieces: list[Piece] = []
     request = _request_fields(call.request, pieces) | ({"live": True} if call.is_live else {})
-    response = [_response_fields(item, pieces) for item in call.responses]
+    response = [_store_response(item, pieces) for item in call.responses]
     if call.partials:
-        response = [{"content": _store_content(_join_partials(call.partials), pieces), "partial": True}]
+        response = [{"content": _store_content(join_partials(call.partials), pieces), "partial": True}]
     row = ModelCall(
         ref=call.ref,
         invocation_id=call.invocation_id,
@@ -118,7 +118,7 @@ def _call_record(call: OpenModelCall) -> Unit:
         by_callback=call.by_callback,
         error_type=type(call.error).__name__ if call.error else "",
         error=truncate(scopes.clean_error(str(call.error or "")), MAX_ERROR),
-        **_token_usage(call.responses or call.partials),
+        **token_usage(call.responses or call.partials),
     )
     return partial(save_call, call.key, row, pieces)
 
@@ -199,7 +199,23 @@ def _tool_declarations(tools: Iterable[Any]) -> list[Any]:
     return declared
 
 
-def _response_fields(response: LlmResponse, pieces: list[Piece]) -> dict[str, Any]:
+def response_json(response: LlmResponse) -> dict[str, Any]:
+    """Return a response as JSON, in the form in which a recorded one is read (`traces.model_calls.responses`)."""
+    fields = _response_fields(response)
+    if response.content is not None:
+        fields["content"] = content_store.make_storable(_to_json(response.content))
+    return fields
+
+
+def _store_response(response: LlmResponse, pieces: list[Piece]) -> dict[str, Any]:
+    fields = _response_fields(response)
+    if response.content is not None:
+        fields["content"] = _store_content(response.content, pieces)
+    return fields
+
+
+def _response_fields(response: LlmResponse) -> dict[str, Any]:
+    """Return the fields of a response without its content."""
     fields: dict[str, Any] = {
         name: value
         for name in LlmResponse.model_fields
@@ -208,10 +224,7 @@ def _response_fields(response: LlmResponse, pieces: list[Piece]) -> dict[str, An
     metadata = fields.pop("custom_metadata", {})
     if agents := {name: value for name, value in metadata.items() if name != scopes.EVALUATION_KEY}:
         fields["custom_metadata"] = agents
-    fields = {name: content_store.make_storable(_to_json(value)) for name, value in fields.items()}
-    if response.content is not None:
-        fields["content"] = _store_content(response.content, pieces)
-    return fields
+    return {name: content_store.make_storable(_to_json(value)) for name, value in fields.items()}
 
 
 def _store_content(content: types.Content, pieces: list[Piece]) -> str:
@@ -220,7 +233,8 @@ def _store_content(content: types.Content, pieces: list[Piece]) -> str:
     return piece.sha
 
 
-def _join_partials(partials: Iterable[LlmResponse]) -> types.Content:
+def join_partials(partials: Iterable[LlmResponse]) -> types.Content:
+    """Return the text of partial responses as one content."""
     texts = [
         part.text
         for response in partials
@@ -231,8 +245,8 @@ def _join_partials(partials: Iterable[LlmResponse]) -> types.Content:
     return types.Content(role="model", parts=[types.Part(text="".join(texts))])
 
 
-def _token_usage(responses: Iterable[LlmResponse]) -> dict[str, int]:
-    """Return the token counts of a call, from the last response that has them."""
+def token_usage(responses: Iterable[LlmResponse]) -> dict[str, int]:
+    """Return the token counts of a call by the columns of `ModelCall`, from the last response that has them."""
     known = [response.usage_metadata for response in responses if response.usage_metadata is not None]
     if not known:
         return {}

@@ -36,7 +36,7 @@ MAX_CHARS = 1_000_000
 MAX_MESSAGE = 8_000
 """Maximum length of a message; a printed line that is longer is split."""
 
-LONGEST_CREDENTIAL = 1_500
+MAX_CREDENTIAL = 1_500
 """Characters behind a cut that are searched for credentials, too, so that the cut leaves no part of one."""
 
 _STATED_LEVEL = re.compile(
@@ -117,11 +117,11 @@ class RunLog:
                 self._dropped += text.count("\n")
                 return
             *lines, incomplete_line = (self._lines.pop(source, "") + text).split("\n")
-            if len(incomplete_line) > MAX_MESSAGE + LONGEST_CREDENTIAL:
+            if len(incomplete_line) > MAX_MESSAGE + MAX_CREDENTIAL:
                 incomplete_line = scopes.clean_error(incomplete_line[:MAX_CHARS])
                 lines, incomplete_line = (
-                    [*lines, incomplete_line[:-LONGEST_CREDENTIAL]],
-                    incomplete_line[-LONGEST_CREDENTIAL:],
+                    [*lines, incomplete_line[:-MAX_CREDENTIAL]],
+                    incomplete_line[-MAX_CREDENTIAL:],
                 )
             if incomplete_line:
                 self._lines[source] = incomplete_line
@@ -172,7 +172,7 @@ class RunLog:
                 tool=origin.tool,
                 call_id=origin.call_id,
                 after_event_id=self.last_event_id,
-                message=message[: MAX_MESSAGE + LONGEST_CREDENTIAL],
+                message=message[: MAX_MESSAGE + MAX_CREDENTIAL],
             )
         )
         if not is_queued:
@@ -271,8 +271,8 @@ def _clean_record(record: NewLogRecord) -> NewLogRecord:
 def _cut_message(message: str) -> str:
     """Return a message without credentials, cut so that no part of one is left at its end."""
     cleaned = scopes.clean_error(message)
-    is_cut = len(message) == MAX_MESSAGE + LONGEST_CREDENTIAL
-    uncut = cleaned[: max(0, len(cleaned) - LONGEST_CREDENTIAL)] if is_cut else cleaned
+    is_cut = len(message) == MAX_MESSAGE + MAX_CREDENTIAL
+    uncut = cleaned[: max(0, len(cleaned) - MAX_CREDENTIAL)] if is_cut else cleaned
     return f"{uncut[: MAX_MESSAGE - 1]}…" if is_cut or len(uncut) > MAX_MESSAGE else uncut
 
 

@@ -26,7 +26,7 @@ from sessions_app.store import models as store
 from sessions_app.store import realms, scopes
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.events import EventRecord
-from sessions_app.store.ids import check_event_ids, is_storable
+from sessions_app.store.ids import check_event_ids, check_ids, is_storable
 from sessions_app.store.runs import session_runs
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import active_session, append_groups, writes
@@ -78,8 +78,8 @@ class DjangoSessionService(BaseSessionService):
             ValueError: an id cannot be stored.
         """
         new_id = (session_id or "").strip() or str(uuid.uuid4())
-        key = SessionKey(self.realm, app_name, user_id, new_id)
-        with adk_errors.translate_errors(key.session_id):
+        with adk_errors.translate_errors(new_id):
+            key = check_ids(SessionKey(self.realm, app_name, user_id, new_id))
             return await units_of_work.write(
                 lambda: session_loading.new_session(writes.create_session(key, state))
             )

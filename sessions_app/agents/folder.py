@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -48,6 +49,9 @@ AGENT_HINT = (
     "An agent is a folder with agent.py, root_agent.yaml, or an __init__.py that has a root_agent or app."
 )
 ENV_FILE = ".env"
+_VARIABLE = re.compile(r"\s*(?:export\s+)?(\w+)\s*=\s*(?![\"']{2}\s*$)\S")
+"""A line of it that gives a variable a value."""
+
 INITIAL_STATE_FILE = "initial_state.json"
 """File with the initial state of sessions that ADK's development server creates (`DevServer`)."""
 
@@ -118,6 +122,21 @@ class AgentsFolder:
         """
         folder = self.app_folder(app_name)
         return hash_files({*code_below(folder), *self._shared_code(), *_env_file(folder)}, self.root)
+
+    def environment_names(self, app_name: str) -> set[str]:
+        """Return the names of the environment variables that an agent has, of this process and of its `.env`.
+
+        Raises:
+            NotFound: there is no such app.
+        """
+        names = {name for name, value in os.environ.items() if value}
+        for file in _env_file(self.app_folder(app_name)):
+            try:
+                lines = text_input.read_file(file).decode(errors="replace").splitlines()
+            except OSError:
+                continue
+            names |= {match.group(1) for line in lines if (match := _VARIABLE.match(line))}
+        return names
 
     def initial_state(self, app_name: str) -> dict[str, Any]:
         """Return the state in an agent's initial state file; empty if there is no usable file, as in ADK."""

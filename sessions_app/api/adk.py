@@ -26,8 +26,9 @@ from sessions_app.sessions import deletion, state_edits, storage_location
 from sessions_app.store import scopes
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.errors import BadInput, SessionMissing
+from sessions_app.store.ids import check_ids
 from sessions_app.store.runs import session_runs
-from sessions_app.store.session_key import SessionKey
+from sessions_app.store.session_key import SessionKey, StorableKey
 from sessions_app.store.sessions import writes
 from sessions_app.transfer.session_restore import restore_session
 
@@ -213,12 +214,12 @@ async def _stored_session(
 async def _create_session(
     app_name: str, user_id: str, session_id: str | None, state: dict[str, Any] | None
 ) -> HttpResponseBase:
-    key = SessionKey("", app_name, user_id, (session_id or "").strip() or str(uuid.uuid4()))
+    key = check_ids(SessionKey("", app_name, user_id, (session_id or "").strip() or str(uuid.uuid4())))
     await units_of_work.write(_create_seeded, key, state or {})
     return await _stored_session(*key[1:])
 
 
-def _create_seeded(key: SessionKey, state: dict[str, Any]) -> None:
+def _create_seeded(key: StorableKey, state: dict[str, Any]) -> None:
     """Create a session with the initial state of the agent's folder; the caller's keys take precedence."""
     initial = {**find_initial_state(key.app_name), **state}
     title = _title_in({name: value for name, value in state.items() if name == snapshots.TITLE_KEY})

@@ -146,4 +146,5 @@ class Lineage(Schema):
     forked_from: dict[str, Any] | None = Field(
         description="app, user, session, realm, seq and event_id; key: null if that session was deleted."
     )
-    forks: list[SessionOut]
+    forks: list[SessionOut] = Field(description="The first 50, oldest first.")
+    fork_count: int = Field(description="Number of all forks.")

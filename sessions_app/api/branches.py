@@ -74,4 +74,5 @@ def _read_lineage(key: int) -> Lineage:
     session = find_session(key)
     origin = lineage.read_origin(session)
     source = {"key": session.forked_from_id, **asdict(origin)} if origin else None
-    return Lineage.model_validate({"forked_from": source, "forks": lineage.list_forks(session)})
+    forks = lineage.list_forks(session)
+    return Lineage.model_validate({"forked_from": source, "forks": forks.sessions, "fork_count": forks.count})

@@ -61,7 +61,7 @@ REFUSALS = {400: ErrorBody, 404: ErrorBody, 409: ErrorBody, 422: ErrorBody}
 
 
 class CostOut(Schema):
-    """Cost of model calls by the price list (`prices.toml`)."""
+    """Cost of model calls by the price file (`prices.toml`) and the list prices that ship with DevUI."""
 
     amount: float | None = Field(description="Cost of the calls that have a price; null: none has one.")
     currency: str
@@ -69,6 +69,7 @@ class CostOut(Schema):
     unpriced: int = Field(
         description="Calls without a price. If there are some, the cost is at least `amount`."
     )
+    list_date: str = Field(description="Day of the list prices among the prices; empty: all are of the file.")
 
     @staticmethod
     def resolve_amount(cost: Cost) -> float | None:
@@ -76,7 +77,7 @@ class CostOut(Schema):
         return None if cost.is_unknown else cost.amount
 
 
-COST = Field(description="Cost of the tokens; null: there are none, or no price list.")
+COST = Field(description="Cost of the tokens; null: there are none, or none has a price.")
 
 
 class SessionOut(Schema):

@@ -189,6 +189,7 @@ class DriftOut(Schema):
         description="Expected differences: `cause` names the source of the value.",
     )
     untracked: list[UntrackedOut] = Field(description="Newest first, the last 200.")
+    untracked_count: int = Field(description="Number of all untracked keys.")
 
 
 class HistoryPage(Schema):

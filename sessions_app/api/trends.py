@@ -20,6 +20,7 @@ router = Router(tags=["trends"])
 
 MeasureName = Literal[
     "invocation-time",
+    "invocations",
     "model-latency",
     "first-token",
     "tool-latency",

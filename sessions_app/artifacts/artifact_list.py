@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from sessions_app.presentation import file_type
-from sessions_app.search.execution.column_terms import column_contains
+from sessions_app.search.execution.field_terms import column_contains
 from sessions_app.store import realms
 from sessions_app.store.models import AgentSession, Artifact, Event
 from sessions_app.store.session_key import SessionKey
@@ -83,7 +83,7 @@ def fetch_sessions_by_key(keys: Iterable[SessionKey]) -> dict[SessionKey, AgentS
         return {}
     fields = zip(SessionKey._fields, zip(*keys_with_id, strict=True), strict=True)
     rows = AgentSession.objects.filter(**{f"{name}__in": set(values) for name, values in fields})
-    sessions = {row.key: row for row in rows}
+    sessions: dict[SessionKey, AgentSession] = {row.key: row for row in rows}
     return {key: sessions[key] for key in keys_with_id & sessions.keys()}
 
 

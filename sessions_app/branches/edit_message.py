@@ -15,7 +15,6 @@ from sessions_app.store import events, scopes
 from sessions_app.store.errors import BadInput
 from sessions_app.store.events.conditions import is_user_message
 from sessions_app.store.models import AgentSession, Event, Scope
-from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from sessions_app.store.state import history
 
@@ -95,5 +94,5 @@ def fork_before(message: UserMessage, title: str) -> AgentSession:
     if not session.realm:
         storage_location.refuse_new(session.app_name)
     state = history.state_at_start(session).values(Scope.SESSION)
-    key = SessionKey("", session.app_name, session.user_id, str(uuid.uuid4()))
+    key = session.key._replace(realm="", session_id=str(uuid.uuid4()))
     return writes.create_session(key, state, origin=FORK_ORIGIN, title=scopes.clean_text(title))

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import DatabaseError, IntegrityError, transaction
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 
 from sessions_app.branches.session_copy import SessionCopy
 from sessions_app.lookup import find_event, find_session, session_missing
@@ -31,10 +31,12 @@ from sessions_app.store import realms, scopes
 from sessions_app.store.database import change_notification
 from sessions_app.store.database.json_sql import COUNTS_AS_ERROR
 from sessions_app.store.errors import AlreadyExists, BadInput
+from sessions_app.store.ids import check_ids
 from sessions_app.store.models import AgentSession, AppScope, Artifact, Event, Scope, UserScope
-from sessions_app.store.session_key import SessionKey
+from sessions_app.store.session_key import SessionKey, StorableKey
 from sessions_app.store.sessions import lineage, writes
 from sessions_app.store.sessions.event_rows import PREVIEW_LIMIT
+from sessions_app.store.sessions.greetings import is_greeting
 from sessions_app.store.sessions.lineage import Origin
 from sessions_app.store.short_texts import truncate
 from sessions_app.store.state import history
@@ -144,16 +146,17 @@ def _begin_fork(session_pk: int, options: NewFork) -> tuple[AgentSession, Event,
     return source, event, key, new
 
 
-def _new_key(source: AgentSession, options: NewFork) -> SessionKey:
+def _new_key(source: AgentSession, options: NewFork) -> StorableKey:
     app_name = source.app_name if options.app_name is None else options.app_name
     if not options.own_realm:
         storage_location.refuse_new(app_name)
-    return SessionKey(
+    key = SessionKey(
         realm=f"{realms.FORK}{uuid.uuid4()}" if options.own_realm else "",
         app_name=app_name,
         user_id=source.user_id if options.user_id is None else options.user_id,
         session_id=options.session_id.strip() or str(uuid.uuid4()),
     )
+    return check_ids(key)
 
 
 def _require_free_id(key: SessionKey) -> None:
@@ -192,7 +195,7 @@ def _derive_list_fields(new: AgentSession, source: AgentSession, event: Event) -
         return
     events = Event.objects.filter(session=new)
     texts = events.filter(summary__startswith=SAYS_SOMETHING).values_list("summary", flat=True)
-    new.first_text = _preview_text(texts.filter(author="user").order_by("seq").first())
+    new.first_text = _read_first_text(texts.filter(author="user").order_by("seq"))
     new.last_text = _preview_text(texts.order_by("-seq").first())
     new.error_count = events.filter(COUNTS_AS_ERROR).count()
     new.total_tokens = events.aggregate(total=Sum("total_tokens"))["total"] or 0
@@ -216,6 +219,16 @@ def _publish_fork(new: AgentSession, source: AgentSession, key: SessionKey) -> N
         except IntegrityError as error:
             raise _id_taken_error(key) from error
         change_notification.notify_after_commit()
+
+
+def _read_first_text(messages: QuerySet[Event, str]) -> str:
+    """Return the start of the first message that is more than a greeting, else of the first, as appending does."""
+    first = ""
+    for text in map(_preview_text, messages.iterator()):
+        if text and not is_greeting(text):
+            return text
+        first = first or text
+    return first
 
 
 def _preview_text(summary: str | None) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import zip_longest
 
 from sessions_app.branches.rewind_plan import StoredValue
@@ -16,6 +18,9 @@ from sessions_app.timeline.timeline_reader import read_timeline
 
 PAGE = 60
 """Events of each session per page."""
+
+TURN_NUMBER = re.compile(r"^Turn \d+ · ")
+"""Number at the start of a turn's title."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +92,16 @@ def read_turns(left: AgentSession, right: AgentSession, left_after: int, right_a
     """Return the turns after two events, at most `PAGE` events per session.
 
     A turn that does not end on the page continues on the next. The rest of a turn that began before is paired only with
-    such a rest.
+    such a rest. Turns with the same text are paired; the turns between two such pairs are paired in order.
     """
-    ours, our_more = _next_turns(left, left_after)
-    theirs, their_more = _next_turns(right, right_after)
-    if ours and theirs and _is_rest(ours[0]) != _is_rest(theirs[0]):
-        (theirs if _is_rest(ours[0]) else ours).insert(0, None)
-    limit = min(
-        (len(groups) for groups, more in ((ours, our_more), (theirs, their_more)) if more), default=None
-    )
-    pairs = [TurnPair(*pair) for pair in list(zip_longest(ours, theirs))[:limit]]
+    left_turns, left_has_more = _next_turns(left, left_after)
+    right_turns, right_has_more = _next_turns(right, right_after)
+    pairs = _pair_turns(left_turns, right_turns)
+    # turns of the other session after a page's last one are paired on the next page
+    if left_has_more:
+        pairs = pairs[: _count_pairs(pair.left for pair in pairs)]
+    if right_has_more:
+        pairs = pairs[: _count_pairs(pair.right for pair in pairs)]
     return TurnPage(
         pairs,
         _build_side(left, left_after, (turn.left for turn in pairs)),
@@ -108,24 +113,48 @@ def state_difference(
     left: AgentSession, right: AgentSession, left_at: Event | None = None, right_at: Event | None = None
 ) -> StateDifference:
     """Return the keys whose values differ between two sessions, each at an event or now (None)."""
-    ours, theirs = _read_values(left, left_at), _read_values(right, right_at)
-    scoped_keys = sorted(ours.keys() | theirs.keys(), key=lambda key: (list(Scope).index(key[0]), key[1]))
-    pairs = (KeyPair(*key, ours.get(key), theirs.get(key)) for key in scoped_keys)
+    left_turns, right_turns = _read_values(left, left_at), _read_values(right, right_at)
+    scoped_keys = sorted(
+        left_turns.keys() | right_turns.keys(), key=lambda key: (list(Scope).index(key[0]), key[1])
+    )
+    pairs = (KeyPair(*key, left_turns.get(key), right_turns.get(key)) for key in scoped_keys)
     keys = [pair for pair in pairs if pair.differs]
     return StateDifference(keys, len(scoped_keys) - len(keys))
 
 
-def _next_turns(session: AgentSession, after: int) -> tuple[list[InvocationGroup | None], bool]:
+def _pair_turns(left_turns: list[InvocationGroup], right_turns: list[InvocationGroup]) -> list[TurnPair]:
+    if left_turns and right_turns and left_turns[0].continued != right_turns[0].continued:
+        if left_turns[0].continued:
+            return [TurnPair(left_turns[0], None), *_pair_turns(left_turns[1:], right_turns)]
+        return [TurnPair(None, right_turns[0]), *_pair_turns(left_turns, right_turns[1:])]
+    left_texts, right_texts = (
+        [_turn_text(group) for group in groups] for groups in (left_turns, right_turns)
+    )
+    blocks = SequenceMatcher(None, left_texts, right_texts, autojunk=False).get_opcodes()
+    return [
+        TurnPair(*pair)
+        for _, begin, end, other_begin, other_end in blocks
+        for pair in zip_longest(left_turns[begin:end], right_turns[other_begin:other_end])
+    ]
+
+
+def _turn_text(group: InvocationGroup) -> str:
+    """Return the title of a turn without its number."""
+    return TURN_NUMBER.sub("", group.title).casefold()
+
+
+def _count_pairs(side: Iterable[InvocationGroup | None]) -> int:
+    """Return the number of pairs up to the last one in which this side has a turn."""
+    return max((number for number, group in enumerate(side, 1) if group), default=0)
+
+
+def _next_turns(session: AgentSession, after: int) -> tuple[list[InvocationGroup], bool]:
     """Return the next turns of a session and whether there are more; an incomplete turn moves to the next page."""
     window = windows.after(session, after, PAGE)
-    groups: list[InvocationGroup | None] = list(read_timeline(session, window).groups)
+    groups = list(read_timeline(session, window).groups)
     if window.has_newer and len(groups) > 1:
         groups.pop()
     return groups, bool(window.events) and window.has_newer
-
-
-def _is_rest(group: InvocationGroup | None) -> bool:
-    return group is not None and group.continued
 
 
 def _build_side(

@@ -19,8 +19,8 @@ from sessions_app.store import redaction
 from sessions_app.store.errors import BadInput, NotFound
 from sessions_app.store.events.timestamps import parse_timestamp
 
-MOST_FILES = 100
-MOST_VERSIONS = 50
+MAX_FILES = 100
+MAX_VERSIONS = 50
 AT_ONCE = 8
 """Files whose versions are requested concurrently: cloud services respond slowly."""
 
@@ -39,7 +39,7 @@ class FileVersion:
 
 @dataclass(frozen=True, slots=True)
 class ExternalFile:
-    """An artifact: its versions, newest first, at most `MOST_VERSIONS`, or the problem of reading them."""
+    """An artifact: its versions, newest first, at most `MAX_VERSIONS`, or the problem of reading them."""
 
     name: str
     versions: tuple[FileVersion, ...] = ()
@@ -60,7 +60,7 @@ class RecalledMemory:
 
 
 async def list_artifacts(app: str, user: str, session: str) -> tuple[list[ExternalFile], int]:
-    """Return the artifacts of a session and its user, at most `MOST_FILES`, and their number.
+    """Return the artifacts of a session and its user, at most `MAX_FILES`, and their number.
 
     Raises:
         BadInput: the service rejects the request, or the ids do not fit its paths.
@@ -76,7 +76,7 @@ async def list_artifacts(app: str, user: str, session: str) -> tuple[list[Extern
         async with turns:
             return await _read_file(app, user, session, name)
 
-    return await asyncio.gather(*map(read_in_turn, sorted_names[:MOST_FILES])), len(sorted_names)
+    return await asyncio.gather(*map(read_in_turn, sorted_names[:MAX_FILES])), len(sorted_names)
 
 
 async def read_content(app: str, user: str, session: str, name: str, version: int) -> bytes:
@@ -146,7 +146,7 @@ async def _read_file(app: str, user: str, session: str, name: str) -> ExternalFi
         key=lambda version_json: version_json.number,
         reverse=True,
     )
-    return ExternalFile(name, tuple(versions[:MOST_VERSIONS]), len(versions))
+    return ExternalFile(name, tuple(versions[:MAX_VERSIONS]), len(versions))
 
 
 def _parse_version(entry: Any) -> FileVersion | None:

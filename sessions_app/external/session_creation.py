@@ -18,6 +18,7 @@ from sessions_app.paths import upstream_path
 from sessions_app.runs.runtime_client import provider
 from sessions_app.sessions import storage_location
 from sessions_app.store.errors import AlreadyExists, BadInput, UpstreamFailed
+from sessions_app.store.ids import check_ids
 from sessions_app.store.models import AgentSession
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import active_session, writes
@@ -40,7 +41,7 @@ def open_session(
         return active_session.get_or_create(app, user, state=initial)[0]
     if continued and (active := active_session.find_active(app, user)):
         return active
-    key = SessionKey("", app, user, session_id or str(uuid.uuid4()))
+    key = check_ids(SessionKey("", app, user, session_id or str(uuid.uuid4())))
     return (create_session if is_external else writes.create_session)(key, initial)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 
 from sessions_app.branches import fork
-from sessions_app.forms.query import QueryForm
+from sessions_app.forms.query import MAX_QUERY_CHARACTERS, MultiValueField, QueryForm
 from sessions_app.forms.state import state_object
 from sessions_app.store.ids import ID_BYTES
 
@@ -71,11 +71,23 @@ class ForkForm(forms.Form):
 
 
 class CompareQuery(QueryForm):
-    """Sessions to compare, the events at which their states are compared, and the pagination cursors."""
+    """Sessions to compare, the events at which their states are compared, and the pagination cursors.
 
-    left = forms.IntegerField()
+    `session`: the two sessions that are selected in a list. `q`: search for the session to compare with.
+    """
+
+    session = MultiValueField(required=False)
+    left = forms.IntegerField(required=False)
     right = forms.IntegerField(required=False)
+    q = forms.CharField(required=False, max_length=MAX_QUERY_CHARACTERS)
     left_at = forms.IntegerField(required=False, min_value=1)
     right_at = forms.IntegerField(required=False, min_value=1)
     left_after = forms.IntegerField(required=False, min_value=0)
     right_after = forms.IntegerField(required=False, min_value=0)
+
+    def clean_left(self) -> int | None:
+        """Require the left session unless the sessions are selected in a list."""
+        left: int | None = self.cleaned_data["left"]
+        if left is None and not self.cleaned_data["session"]:
+            raise forms.ValidationError(self.fields["left"].error_messages["required"])
+        return left

@@ -11,12 +11,12 @@ from sessions_app.forms.query import MAX_QUERY_CHARACTERS, MultiValueField, Quer
 
 TABS = (
     ("parts", "Parts"),
+    ("llm", "Sent to model"),
+    ("seen", "Would be sent"),
     ("delta", "Delta"),
     ("actions", "Actions"),
     ("details", "Details"),
     ("raw", "Raw"),
-    ("seen", "Model sees"),
-    ("llm", "LLM"),
     ("trace", "Trace"),
 )
 """Tabs of the inspector: name and label."""

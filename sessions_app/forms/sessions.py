@@ -12,12 +12,15 @@ from sessions_app.store import durations
 from sessions_app.store.errors import BadInput
 from sessions_app.store.ids import ID_BYTES
 
+DEFAULT_USER = "user"
+"""User of sessions that are created by hand, as on ADK's own page, unless the form says otherwise."""
+
 
 class NewSessionForm(forms.Form):
     """Form of a new session. Ids may hold any character, so nothing is stripped."""
 
     app = forms.CharField(label="App", strip=False, max_length=ID_BYTES)
-    user = forms.CharField(label="User", strip=False, max_length=ID_BYTES, initial="user")
+    user = forms.CharField(label="User", strip=False, max_length=ID_BYTES, initial=DEFAULT_USER)
     session_id = forms.CharField(label="Session id", required=False, strip=False, max_length=ID_BYTES)
     state = forms.CharField(label="Initial state", required=False, widget=forms.Textarea)
     seeded = forms.BooleanField(required=False)

@@ -76,7 +76,11 @@ class SessionBroadcast(Broadcast[SessionView]):
     async def runs(self, snapshot: SessionSnapshot) -> str:
         """Return the HTML of the console's runs."""
         return await self.read_once(
-            ("runs", snapshot.runs.mark), snapshots.runs_html, self.session_pk, snapshot.runs
+            ("runs", snapshot.runs.mark),
+            snapshots.runs_html,
+            self.session_pk,
+            snapshot.app_name,
+            snapshot.runs,
         )
 
     async def marks(self, marks: list[RunMark], cursor: int) -> tuple[str, str]:

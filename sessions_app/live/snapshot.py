@@ -134,9 +134,9 @@ def speakers_after(session_pk: int, cursor: int, last: int) -> list[Event]:
     return list(events.only("seq", "author", "branch").order_by("seq"))
 
 
-def runs_html(session_pk: int, runs: SessionRuns) -> str:
+def runs_html(session_pk: int, app_name: str, runs: SessionRuns) -> str:
     """Return the HTML of the session's runs at the console."""
-    return render_to_string(f"{CONSOLE}#runs", {"runs": runs, "session_pk": session_pk})
+    return render_to_string(f"{CONSOLE}#runs", {"runs": runs, "session_pk": session_pk, "app_name": app_name})
 
 
 def marks_html(session_pk: int, marks: Sequence[RunMark], cursor: int) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sessions_app.store.short_texts import truncate
 
-LONGEST_QUOTED = 60
+MAX_QUOTED = 60
 
 
 def parse_path(text: str) -> Path:
@@ -22,9 +22,7 @@ def parse_path(text: str) -> Path:
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         pass
     except OSError as error:
-        raise ArgumentTypeError(
-            f"{truncate(text, LONGEST_QUOTED)!r} is not a path: {error.strerror}"
-        ) from None
+        raise ArgumentTypeError(f"{truncate(text, MAX_QUOTED)!r} is not a path: {error.strerror}") from None
     return Path(text)
 
 

@@ -1,4 +1,4 @@
-"""Previews of files as image, text, JSON tree or table, by their first bytes, name and claimed type. Pure.
+"""Previews of files as image, text, JSON tree, table or HTML page, by their first bytes, name and claimed type. Pure.
 
 Only the start of a file is read, so files of any length cost the same.
 """
@@ -31,6 +31,8 @@ _SUFFIXES = {
     "json": "application/json",
     "csv": "text/csv",
     "tsv": "text/tab-separated-values",
+    "html": "text/html",
+    "htm": "text/html",
 }
 
 
@@ -45,6 +47,7 @@ class PreviewKind(StrEnum):
     AUDIO = "audio"
     VIDEO = "video"
     PDF = "pdf"
+    HTML = "html"
     EMPTY = "empty"
     BINARY = "binary"
 
@@ -54,7 +57,13 @@ class PreviewKind(StrEnum):
         return self in _TEXT_KINDS
 
 
-_TEXT_KINDS = {PreviewKind.TEXT, PreviewKind.MARKDOWN, PreviewKind.JSON, PreviewKind.TABLE}
+_TEXT_KINDS = {
+    PreviewKind.TEXT,
+    PreviewKind.MARKDOWN,
+    PreviewKind.JSON,
+    PreviewKind.TABLE,
+    PreviewKind.HTML,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +142,8 @@ def _preview_structured(text: str, goes_on: bool, mime: str, plain: Preview) -> 
     """Return the preview of a structured text; None if it does not match its type."""
     if mime == "text/markdown":
         return replace(plain, kind=PreviewKind.MARKDOWN)
+    if mime == "text/html":
+        return replace(plain, kind=PreviewKind.HTML)
     if mime in {"text/csv", "text/tab-separated-values"}:
         table = _parse_table(text, goes_on, "\t" if "tab" in mime else "")
         return replace(plain, kind=PreviewKind.TABLE, table=table) if table else None

@@ -64,6 +64,8 @@ _CONTAINERS = (
 _NOT_SHOWN = {"image/heic", "image/heif", "video/x-matroska"}
 """Types that most browsers cannot show."""
 
+_IMAGE_SUFFIXES = {"png", "jpg", "jpeg", "gif", "webp", "avif", "bmp", "svg"}
+
 _SVG = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!DOCTYPE svg[^>]*>\s*)?<svg[\s>]", re.DOTALL)
 
 
@@ -130,3 +132,8 @@ def is_text(content: bytes) -> bool:
     except UnicodeDecodeError as error:
         return len(start) == SNIFFED_BYTES and error.start > SNIFFED_BYTES - 4
     return True
+
+
+def is_image_name(name: str) -> bool:
+    """Tell whether a file name has the extension of an image format that browsers show."""
+    return name.rpartition(".")[2].lower() in _IMAGE_SUFFIXES

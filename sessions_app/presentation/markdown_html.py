@@ -101,6 +101,9 @@ def _sanitize(html: str) -> SafeString:
             visible_text.escape_in_html(html),
             tags=TAGS,
             attributes=ATTRIBUTES,
+            set_tag_attribute_values={
+                "pre": {"tabindex": "0"}
+            },  # so that the keyboard reaches and scrolls it
             url_schemes=SCHEMES,
             link_rel="noopener noreferrer nofollow",
         )

@@ -44,6 +44,11 @@ def uploaded_filenames(text: str) -> list[str]:
     return list(dict.fromkeys(_PLACEHOLDER.findall(text)))
 
 
+def remove_placeholders(text: str) -> str:
+    """Return a text without the placeholders of uploaded files, which a row shows as thumbnails and links."""
+    return _PLACEHOLDER.sub("", text).strip("\n") if _PLACEHOLDER.search(text) else text
+
+
 def format_gap(seconds: float) -> str:
     """Return a pause in readable form: 12 min, 2 h, 3 days."""
     if seconds < 3600:

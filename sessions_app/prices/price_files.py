@@ -9,10 +9,12 @@ from pathlib import Path
 from django.conf import settings
 
 from sessions_app.agents.folder import configured_folder
-from sessions_app.file_problems import BadFile, read_toml
-from sessions_app.prices.price_table import NO_PRICES, PriceFile, Prices
+from sessions_app.file_problems import BadFile, parse_toml, read_toml
+from sessions_app.prices.list_prices import read_list_date
+from sessions_app.prices.price_table import DEFAULT_CURRENCY, PriceFile, Prices
 
 NAME = "prices.toml"
+HINT = 'Prices are for 1,000,000 tokens: [[price]] model = "…", input, output.'
 
 
 def current_prices() -> Prices:
@@ -27,15 +29,33 @@ def price_folders() -> list[Path]:
     return list(dict.fromkeys([*folders, Path(getattr(settings, "DATA_DIR", ".devui"))]))
 
 
+def find_price_path() -> Path:
+    """Return the path of the price file; without one, where DevUI would create it: in its data folder."""
+    paths = [folder / NAME for folder in price_folders()]
+    return next((path for path in paths if path.exists()), paths[-1])
+
+
+def check_prices(text: str) -> None:
+    """Check the text of a price file.
+
+    Raises:
+        BadFile: it is invalid; all problems are named.
+    """
+    parse_toml(text.encode(errors="surrogatepass"), PriceFile, name=NAME, hint=HINT)
+
+
 def find_prices(folders: Iterable[Path]) -> Prices:
-    """Return the prices of the first folder with a price file. An invalid file has problems and no prices."""
+    """Return the prices of the first folder with a price file, and the list prices, which are in US dollars.
+
+    An invalid file has problems and no prices.
+    """
     for path in (folder / NAME for folder in folders):
         try:
             state = path.stat()
         except OSError:
             continue
         return _cached_prices(path, state.st_mtime_ns, state.st_size)
-    return NO_PRICES
+    return Prices(list_date=read_list_date())
 
 
 @lru_cache(maxsize=16)
@@ -52,6 +72,6 @@ def read_prices(path: Path) -> Prices:
     Raises:
         BadFile: the file cannot be read, or entries are invalid; all problems are named.
     """
-    hint = 'Prices are for 1,000,000 tokens: [[price]] model = "…", input, output.'
-    content = read_toml(path, PriceFile, hint=hint)
-    return Prices(tuple(content.price), content.currency, str(path))
+    content = read_toml(path, PriceFile, hint=HINT)
+    list_date = read_list_date() if content.currency == DEFAULT_CURRENCY else ""
+    return Prices(tuple(content.price), content.currency, str(path), list_date)

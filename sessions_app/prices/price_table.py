@@ -1,4 +1,4 @@
-"""Prices of tokens, from the dated price list of the user (`prices.toml`).
+"""Prices of tokens: the dated price file of the user (`prices.toml`), and list prices for all other models.
 
 ```toml
 currency = "USD"
@@ -10,9 +10,11 @@ input = 0.30                # for 1,000,000 tokens
 cached = 0.075              # cached input; default: as input
 output = 2.50
 thoughts = 3.50             # thinking tokens; default: as output
+long_prompts = { above = 200_000, input = 0.60, output = 5.00 } # calls with more input tokens; default: the same
 ```
 
-A model without a price costs "unknown" (None), never 0. An eval run keeps the prices it was made with.
+Models that the file does not name have the shipped list price. A model without a price costs "unknown" (None), never 0.
+An eval run keeps the prices it was made with.
 """
 
 from __future__ import annotations
@@ -26,45 +28,15 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from sessions_app.file_problems import FileProblem
-from sessions_app.prices.model_pattern import ModelPattern
+from sessions_app.prices.list_prices import find_list_price
+from sessions_app.prices.price import Price
 
-MILLION = 1_000_000
-LONGEST_CURRENCY = 12
+MAX_CURRENCY = 12
 DEFAULT_CURRENCY = "USD"
 
 Usage = Mapping[str, Mapping[str, int]]
 """{model: {prompt, output, thoughts, cached, calls}}: tokens and calls. Cached tokens are among those of the prompt,
 thoughts among the output."""
-
-MAX_PRICE = 1e9
-"""Sums of larger prices may be infinite, which is neither JSON nor a point of a plot."""
-
-Money = Annotated[float, Field(ge=0, le=MAX_PRICE, allow_inf_nan=False, strict=True)]
-
-
-class Price(ModelPattern):
-    """The price of 1,000,000 tokens of the models that match a pattern, from a day on (UTC; None: always)."""
-
-    since: date | None = Field(default=None, alias="from")
-    input: Money
-    cached: Money | None = None
-    output: Money
-    thoughts: Money | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the price as in the file; without `thoughts` as earlier versions stored it, so that both are equal."""
-        no_thoughts = {"thoughts"} if self.thoughts is None else None
-        return self.model_dump(mode="json", by_alias=True, exclude=no_thoughts)
-
-    def of(self, usage: Mapping[str, int]) -> float:
-        """Return the cost of tokens."""
-        prompt, output = usage.get("prompt", 0), usage.get("output", 0)
-        cached = min(usage.get("cached", 0), prompt)
-        thoughts = min(usage.get("thoughts", 0), output)
-        cached_price = self.input if self.cached is None else self.cached
-        thoughts_price = self.output if self.thoughts is None else self.thoughts
-        input_cost = (prompt - cached) * self.input + cached * cached_price
-        return (input_cost + (output - thoughts) * self.output + thoughts * thoughts_price) / MILLION
 
 
 def _require_printable(text: str) -> str:
@@ -78,7 +50,7 @@ class PriceFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    currency: Annotated[str, Field(max_length=LONGEST_CURRENCY), AfterValidator(_require_printable)] = (
+    currency: Annotated[str, Field(max_length=MAX_CURRENCY), AfterValidator(_require_printable)] = (
         DEFAULT_CURRENCY
     )
     price: list[Price] = []
@@ -86,17 +58,29 @@ class PriceFile(BaseModel):
 
 @dataclass(frozen=True)
 class Prices:
-    """A price table. `file`: its path; "" for none."""
+    """A price table.
+
+    Attributes:
+        file: path of the price file; "" for none.
+        list_date: day of the list of prices for models that the file does not name; "" for none.
+    """
 
     prices: tuple[Price, ...] = ()
     currency: str = DEFAULT_CURRENCY
     file: str = ""
+    list_date: str = ""
     problems: tuple[FileProblem, ...] = field(default=(), compare=False)
+
+    @property
+    def has_prices(self) -> bool:
+        """Tell whether any price is known."""
+        return bool(self.prices or self.list_date)
 
     def find_price(self, model: str, used_at: float) -> Price | None:
         """Return the price of a model at a time (epoch seconds).
 
-        A name takes precedence over a pattern, then the longer pattern, then the newest valid price.
+        The file takes precedence over the list; in the file a name over a pattern, then the longer pattern, then the
+        newest valid price.
         """
         day = datetime.fromtimestamp(used_at, UTC).date()
         matching = [
@@ -104,6 +88,8 @@ class Prices:
             for price in self.prices
             if price.names(model) and (price.since is None or price.since <= day)
         ]
+        if not matching and self.list_date:
+            return find_list_price(model, day)
         return max(matching, key=_precedence_key, default=None)
 
     def cost(self, usage: Usage, used_at: float) -> float | None:
@@ -116,7 +102,7 @@ class Prices:
         priced = [(self.find_price(model, used_at), tokens) for model, tokens in usage.items()]
         if any(price is None for price, _ in priced):
             return None
-        return sum(price.of(tokens) for price, tokens in priced if price is not None)
+        return sum(price.cost(tokens) for price, tokens in priced if price is not None)
 
     def find_unpriced(self, models: Iterable[str], used_at: float | None = None) -> list[str]:
         """Return the models without a price at a time (default: now)."""
@@ -125,10 +111,11 @@ class Prices:
 
     def as_json(self) -> dict[str, Any]:
         """Return the table as JSON values for `EvalRun.prices`; {} for none."""
-        if not self.file:
+        if not self.file and not self.list_date:
             return {}
         prices = [price.as_json() for price in self.prices]
-        return {"file": self.file, "currency": self.currency, "price": prices}
+        list_facts = {"list_date": self.list_date} if self.list_date else {}
+        return {"file": self.file, "currency": self.currency, "price": prices, **list_facts}
 
 
 NO_PRICES = Prices()
@@ -146,4 +133,5 @@ def prices_from_json(table: Mapping[str, Any]) -> Prices:
     if not table:
         return NO_PRICES
     prices = tuple(map(Price.model_validate, table.get("price") or []))
-    return Prices(prices, str(table.get("currency") or DEFAULT_CURRENCY), str(table.get("file") or ""))
+    currency = str(table.get("currency") or DEFAULT_CURRENCY)
+    return Prices(prices, currency, str(table.get("file") or ""), str(table.get("list_date") or ""))

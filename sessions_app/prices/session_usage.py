@@ -52,9 +52,9 @@ def add_usage(session_pk: int, calls: Iterable[CallUsage | None]) -> None:
 
 
 def read_session_costs(sessions: Sequence[AgentSession]) -> dict[int, Cost | None]:
-    """Return the costs of sessions by primary key. At most two queries; none without a price list."""
+    """Return the costs of sessions by primary key. At most two queries; none without prices."""
     prices = current_prices()
-    if not prices.prices:
+    if not prices.has_prices:
         return {}
     return {pk: usages_cost(calls, prices) for pk, calls in read_calls_by_session(sessions).items()}
 

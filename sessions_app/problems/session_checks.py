@@ -28,7 +28,7 @@ from sessions_app.problems.registry import (
     detect,
     quote,
 )
-from sessions_app.problems.state_queries import MOST_KEYS
+from sessions_app.problems.state_queries import MAX_KEYS
 from sessions_app.store.database import change_notification
 from sessions_app.store.errors import DevUIError
 from sessions_app.store.index import index_backlog
@@ -42,7 +42,7 @@ BATCH_EVENTS = 200
 SAME_STORED = 5
 """Problems of one code that are stored of an invocation in a batch; the last one counts the others."""
 
-SAME_OF_STATE = MOST_KEYS
+SAME_OF_STATE = MAX_KEYS
 """Problems of one code that are stored of the state."""
 
 MAX_STORED = 1_000

@@ -49,7 +49,7 @@ from sessions_app.store.state import history
 from sessions_app.store.state.keys import first_keys
 from sessions_app.store.state.points import PointPair
 
-MOST_KEYS = 300
+MAX_KEYS = 300
 """Maximum keys of a scope that are checked."""
 
 WRITES_READ = 20
@@ -108,7 +108,7 @@ def read_state_size(session: AgentSession) -> StateSize:
     ]
     totals = {row["name"]: row for row in whole[0].union(*whole[1:], all=True)}
     sizes = {scope.value: totals[scope]["size"] for scope in STATE_ROWS if totals[scope]["number"]}
-    return StateSize(sizes, sum(max(0, total["number"] - MOST_KEYS) for total in totals.values()))
+    return StateSize(sizes, sum(max(0, total["number"] - MAX_KEYS) for total in totals.values()))
 
 
 class _Octets(Func):
@@ -123,7 +123,7 @@ class _Octets(Func):
 
 def _read_keys(session: AgentSession, owners: history.Owners) -> list[KeyEvidence]:
     at = PointPair(session, owners, owners)
-    last = first_keys(at, dict.fromkeys(Scope, ""), MOST_KEYS)
+    last = first_keys(at, dict.fromkeys(Scope, ""), MAX_KEYS)
     pks = [key.later for scope in Scope for key in last[scope] if key.later is not None]
     rows = (
         StateChange.objects.filter(pk__in=pks)

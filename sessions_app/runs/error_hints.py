@@ -1,6 +1,8 @@
-"""Explanations of run errors whose message alone does not show what to do. Pure."""
+"""Explanations of errors of runs and of agents that fail to load, if the message does not show what to do. Pure."""
 
 from __future__ import annotations
+
+import re
 
 CALL_LIMIT_ERROR = "LlmCallsLimitExceededError"
 
@@ -15,7 +17,23 @@ HINTS = {
     ),
 }
 
+_MISSING_MCP = re.compile(
+    r"No module named 'mcp'|cannot import name '\w+' from 'google\.adk\.tools\.mcp_tool'"
+)
+"""Messages of import errors without the package `mcp`. ADK's `mcp_tool` loads without it, but is empty then."""
+
 
 def hint_for(error_type: str) -> str:
     """Return the explanation of an error type; empty when its message suffices."""
     return HINTS.get(error_type, "")
+
+
+def load_hint(error_type: str, message: str) -> str:
+    """Return how to fix an error with which an agent failed to load; empty when its message suffices."""
+    is_import_error = error_type in {"ImportError", "ModuleNotFoundError"}
+    if is_import_error and _MISSING_MCP.search(message):
+        return (
+            "The tools of MCP servers need the package `mcp`. Install it where this server is installed:"
+            " `pip install 'google-adk[mcp]'`. Then restart the server."
+        )
+    return ""

@@ -34,6 +34,7 @@ from sessions_app.runs.run_usage import read_run_spending
 from sessions_app.store import realms
 from sessions_app.store.database import change_notification
 from sessions_app.store.errors import InvocationFinished
+from sessions_app.store.ids import is_storable
 from sessions_app.store.index import index_backlog
 from sessions_app.store.models import AgentSession, Event, Run
 from sessions_app.store.redaction import REQUEST_CREDENTIAL, redact
@@ -113,6 +114,8 @@ def find_sent_run(session_pk: int, send_id: str, request: Mapping[str, Any] | No
         send_id: run id chosen by the form.
         request: the request that the run must have; None: any.
     """
+    if not is_storable(send_id):
+        return None
     run = Run.objects.filter(pk=send_id, session=session_pk).exclude(status__in=UNSUCCESSFUL).first()
     if run is None or request is None:
         return run

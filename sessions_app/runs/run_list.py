@@ -11,7 +11,7 @@ from django.db.models import BooleanField, ExpressionWrapper, OuterRef, QuerySet
 from sessions_app.prices.costs import Spending
 from sessions_app.runs import rerun
 from sessions_app.runs.run_usage import read_runs_spending
-from sessions_app.store.models import Event, Run
+from sessions_app.store.models import RUN_DURATION, Event, Run, Trace
 
 MAX_ERROR_TYPES = 50
 
@@ -29,11 +29,19 @@ COLUMNS = {
 
 
 def all_runs() -> QuerySet[Run]:
-    """Return runs without their large requests; `message_summary` is the summary of the message's event."""
+    """Return runs without their large requests.
+
+    `message_summary` is the summary of the message's event, `duration` the seconds that the run took, 0 until it ends,
+    `trace` the key of its trace.
+    """
     messages = Event.objects.filter(session=OuterRef("session"), seq=OuterRef("first_seq") + 1, author="user")
+    traces = Trace.objects.filter(session=OuterRef("session"), invocation_id=OuterRef("invocation_id"))
     is_repeatable = ExpressionWrapper(rerun.REPEATABLE, output_field=BooleanField())
     runs = Run.objects.select_related("session").annotate(
-        is_repeatable=is_repeatable, message_summary=Subquery(messages.values("summary")[:1])
+        is_repeatable=is_repeatable,
+        message_summary=Subquery(messages.values("summary")[:1]),
+        duration=RUN_DURATION,
+        trace=Subquery(traces.values("pk")[:1]),
     )
     return runs.defer("request")
 

@@ -23,7 +23,7 @@ MAX_TAGS_LISTED = 100
 
 TITLE_LENGTH = 200
 TAG_LENGTH = 64
-MOST_TAGS = 20
+MAX_TAGS = 20
 """Maximum tags of a session."""
 
 
@@ -97,9 +97,9 @@ def tag(pks: Collection[int], text: str, *, person: str = "") -> None:
             [SessionTag(session_id=pk, name=name, person=person) for pk in present], ignore_conflicts=True
         )
         counted = SessionTag.objects.filter(session__in=present).values_list("session__session_id")
-        if full := counted.annotate(Count("pk")).filter(pk__count__gt=MOST_TAGS).order_by("session").first():
+        if full := counted.annotate(Count("pk")).filter(pk__count__gt=MAX_TAGS).order_by("session").first():
             raise BadInput(
-                f"Session {full[0]!r} already has {MOST_TAGS} tags, the maximum.",
+                f"Session {full[0]!r} already has {MAX_TAGS} tags, the maximum.",
                 hint="Remove one of them first.",
             )
         change_notification.notify_after_commit()

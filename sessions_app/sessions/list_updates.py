@@ -15,7 +15,7 @@ from django.db.models import Model, QuerySet
 from sessions_app.store.database.pagination import PAGE_SIZE
 from sessions_app.store.errors import BadInput
 
-MOST_NEW = 99
+MAX_NEW = 99
 """Maximum rows counted as new."""
 
 M = TypeVar("M", bound=Model)
@@ -53,7 +53,7 @@ def shown_rows(rows: Iterable[M], mark: Callable[[M], str]) -> ShownRows[Any]:
 
 
 def count_new_rows(rows: QuerySet[M], since: float | None, rows_of_page: ShownRows[K]) -> int:
-    """Return how many rows were created after the newest one that a page shows, at most `MOST_NEW`.
+    """Return how many rows were created after the newest one that a page shows, at most `MAX_NEW`.
 
     Args:
         rows: the rows of the list.
@@ -63,7 +63,7 @@ def count_new_rows(rows: QuerySet[M], since: float | None, rows_of_page: ShownRo
     if since is None:
         return 0
     newer = rows.filter(created_at__gt=since).exclude(pk__in=rows_of_page.marks)
-    return newer.order_by("-created_at")[:MOST_NEW].count()
+    return newer.order_by("-created_at")[:MAX_NEW].count()
 
 
 def next_poll(rows_of_page: ShownRows[K], since: float | None, new_count: int = 0) -> dict[str, str]:

@@ -22,23 +22,23 @@ from django.db.models import (
 
 from sessions_app.prices.costs import Cost
 from sessions_app.prices.session_usage import read_session_costs
-from sessions_app.search.execution import session_queries, windowed_scan
-from sessions_app.search.execution.hits import Hit
+from sessions_app.search.execution import scans, session_queries
+from sessions_app.search.execution.session_queries import Hit
 from sessions_app.search.query.terms import Query
-from sessions_app.sessions.list_updates import MOST_NEW
+from sessions_app.sessions.list_updates import MAX_NEW
 from sessions_app.store import expiry, realms
 from sessions_app.store.database import pagination
 from sessions_app.store.database.skip_scan import distinct_rows
 from sessions_app.store.models import AgentSession, Run, SessionTag
 
 NEWEST_PER_APP = 3
-MOST_PINNED = 20
+MAX_PINNED = 20
 """Maximum pinned sessions shown above the others; further ones are listed among them."""
 
-NEWEST_FIRST = windowed_scan.NEWEST_FIRST
+NEWEST_FIRST = scans.NEWEST_FIRST
 """Default order. Only in this one pinned sessions come first."""
 
-MOST_COUNTED = 200_000
+MAX_COUNTED = 200_000
 """Number of sessions up to which the size of a scan is counted."""
 
 _TAGS = "_tags"
@@ -47,7 +47,7 @@ _TAGS = "_tags"
 _COST = "_cost"
 """Attribute of sessions that caches their cost."""
 
-MOST_WORDS = 8
+MAX_WORDS = 8
 """Maximum words of a text that `find_by_names` uses."""
 
 NEW_SCAN_S = 0.02
@@ -130,7 +130,7 @@ class PendingScan:
         place: cursor from which the scan resumes.
         progress: its progress.
         row_count: number of sessions on the page so far, including pinned ones.
-        total: number of sessions to scan; None: more than `MOST_COUNTED`, or the scan has just begun.
+        total: number of sessions to scan; None: more than `MAX_COUNTED`, or the scan has just begun.
     """
 
     place: str
@@ -156,6 +156,12 @@ class SessionListPage:
         """All sessions of the page, in order."""
         return [*self.pinned, *self.others.rows]
 
+    @property
+    def total(self) -> int | None:
+        """The number of matching sessions, as in `pagination.Page`; None: not counted, as on later pages."""
+        counted = self.others.total if self.others.is_first else None
+        return None if counted is None or self.pending else counted + len(self.pinned)
+
     def without(self, shown: Container[int]) -> SessionListPage:
         """Return the page without sessions that are shown already: a change may move one ahead of a scan."""
         rows = [row for row in self.others.rows if row.pk not in shown]
@@ -175,7 +181,7 @@ def list_page(
     progress: ScanProgress = NOT_STARTED,
     *,
     size: int = pagination.PAGE_SIZE,
-    most_pinned: int = MOST_PINNED,
+    most_pinned: int = MAX_PINNED,
     order: pagination.Order = NEWEST_FIRST,
 ) -> SessionListPage:
     """Return a page of the matching sessions. In the default order pinned ones come first.
@@ -199,7 +205,8 @@ def list_page(
     unpinned = matching.exclude(pk__in=[row.pk for row in pinned]) if pinned else matching
     pending = None
     if filters.query.is_empty or not search.plan.tests:
-        page_of_others = pagination.paginate(unpinned, order, before, size=size)
+        is_counted = filters.query.is_empty
+        page_of_others = pagination.paginate(unpinned, order, before, size=size, is_counted=is_counted)
     else:
         page_of_others, pending = _scan_page(
             rows.filter(*search.plan.of), unpinned, before, progress, pinned, size, order
@@ -235,7 +242,7 @@ def _scan_page(
 ) -> tuple[pagination.Page[AgentSession], PendingScan | None]:
     """Return the page as far as a scan gets, and the pending scan if there is more to scan."""
     limit = max(0, size - progress.matches)
-    result = windowed_scan.scan(of, matching, before, limit + 1, order=order)
+    result = scans.scan(of, matching, before, limit + 1, order=order)
     rows = result.rows[:limit]
     if len(result.rows) > limit:
         return pagination.Page(rows, order.cursor(rows[-1]) if rows else before, not before), None
@@ -253,9 +260,9 @@ def _scan_page(
 
 
 def _count_to_scan(of: QuerySet[AgentSession]) -> int | None:
-    """Return the number of sessions to scan; None: more than `MOST_COUNTED`."""
-    number = of.order_by().values("pk")[: MOST_COUNTED + 1].count()
-    return number if number <= MOST_COUNTED else None
+    """Return the number of sessions to scan; None: more than `MAX_COUNTED`."""
+    number = pagination.count_rows(of, MAX_COUNTED)
+    return number if number <= MAX_COUNTED else None
 
 
 def read_tags(rows: Iterable[AgentSession]) -> None:
@@ -286,14 +293,14 @@ def _row_tags(session: AgentSession) -> dict[str, str]:
 
 
 def read_costs(rows: Sequence[AgentSession]) -> None:
-    """Read the costs of sessions for `session_cost`. At most two queries; none without a price list."""
+    """Read the costs of sessions for `session_cost`. At most two queries; none without prices."""
     costs = read_session_costs(rows)
     for row in rows:
         setattr(row, _COST, costs.get(row.pk))
 
 
 def session_cost(session: AgentSession) -> Cost | None:
-    """Return the cost of a session's events; None without tokens or without a price list."""
+    """Return the cost of a session's events; None without tokens or without prices."""
     if not hasattr(session, _COST):
         read_costs([session])
     cost: Cost | None = getattr(session, _COST)
@@ -311,15 +318,15 @@ def refresh_rows(pks: Collection[int]) -> list[AgentSession]:
 def count_new_sessions(
     filters: SessionFilter, since: float, shown_pks: Collection[int], *, seconds: float = NEW_SCAN_S
 ) -> int:
-    """Return how many matching sessions were updated after `since` and are not shown, at most `MOST_NEW`."""
+    """Return how many matching sessions were updated after `since` and are not shown, at most `MAX_NEW`."""
     newer = _filter_sessions(filters).filter(updated_at__gt=since).exclude(pk__in=shown_pks)
     if filters.query.is_empty:
-        return newer.order_by("-updated_at").values("pk")[:MOST_NEW].count()
+        return newer.order_by("-updated_at").values("pk")[:MAX_NEW].count()
     if not newer.exists():
         return 0  # as a rule, and the indexes are not asked
     plan = session_queries.Search(filters.query).plan
     of = newer.filter(*plan.of)
-    return len(windowed_scan.scan(of, of.filter(*plan.tests), "", MOST_NEW, seconds).rows)
+    return len(scans.scan(of, of.filter(*plan.tests), "", MAX_NEW, seconds).rows)
 
 
 def newest_update(filters: SessionFilter) -> float:
@@ -350,7 +357,7 @@ def with_run_status(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
 def find_by_names(text: str, limit: int) -> list[AgentSession]:
     """Return the newest sessions whose names contain every word of `text`, with `run_status`. One query."""
     rows = AgentSession.objects.filter(realm="")
-    for word in text.split()[:MOST_WORDS]:
+    for word in text.split()[:MAX_WORDS]:
         rows = rows.filter(_contains_text(word, ("title", "first_text", "session_id", "user_id", "app_name")))
     return list(with_run_status(rows).order_by("-updated_at", "-pk")[:limit])
 

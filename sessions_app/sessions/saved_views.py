@@ -14,7 +14,7 @@ from sessions_app.store.errors import AlreadyExists, BadInput, NotFound
 from sessions_app.store.models import SavedView
 
 NAME_LENGTH = 64
-MOST_VIEWS = 100
+MAX_VIEWS = 100
 
 SEARCH_PARAMETERS = ("q", "app", "user", "age", "errors_only", "realm", "sort", "hide")
 """Parameters of the session browser that define a search, its order and its columns."""
@@ -22,7 +22,7 @@ SEARCH_PARAMETERS = ("q", "app", "user", "age", "errors_only", "realm", "sort", 
 
 def all_views() -> list[SavedView]:
     """Return all views, sorted by name."""
-    return list(SavedView.objects.order_by("name")[:MOST_VIEWS])
+    return list(SavedView.objects.order_by("name")[:MAX_VIEWS])
 
 
 def search_parameters(query_string: str) -> str:
@@ -56,8 +56,8 @@ def save(name: str, query_string: str, *, replace: bool = False) -> SavedView:
             view.query, view.updated_at = query, now
             view.save(update_fields=["query", "updated_at"])
             return view
-        if SavedView.objects.count() >= MOST_VIEWS:
-            raise BadInput(f"There are already {MOST_VIEWS} views, the maximum.", hint="Delete one first.")
+        if SavedView.objects.count() >= MAX_VIEWS:
+            raise BadInput(f"There are already {MAX_VIEWS} views, the maximum.", hint="Delete one first.")
         return _save_row(SavedView(name=cleaned, query=query, created_at=now, updated_at=now))
 
 

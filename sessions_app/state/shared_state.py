@@ -21,7 +21,7 @@ from sessions_app.store.state import history
 from sessions_app.store.state.points import FEW_KEYS
 
 PAGE_SIZE = 100
-MOST_USERS, MOST_REMOVED = 200, 20
+MAX_USERS, MAX_REMOVED = 200, 20
 """Maximum users of an app, and removed keys, that are listed."""
 
 _REMOVED_KEYS = f"""
@@ -87,8 +87,8 @@ def apps_with_state() -> list[AppStateCounts]:
 def users_with_state(app_name: str) -> tuple[list[UserScope], bool]:
     """Return the users of an app with shared state, sorted, with `key_count`, and whether there are more."""
     owners = UserScope.objects.filter(realm="", app_name=app_name).annotate(key_count=Count("state_rows"))
-    users: list[UserScope] = list(owners.order_by("user_id")[: MOST_USERS + 1])
-    return users[:MOST_USERS], len(users) > MOST_USERS
+    users: list[UserScope] = list(owners.order_by("user_id")[: MAX_USERS + 1])
+    return users[:MAX_USERS], len(users) > MAX_USERS
 
 
 def list_user_apps(user_id: str) -> list[str]:
@@ -134,7 +134,7 @@ def _removed_keys(scope: Scope, table: type[AppState | UserState], owner_id: int
         "scope": str(scope),
         "owner": owner_id,
         "anywhere": _ANYWHERE,
-        "most": MOST_REMOVED,
+        "most": MAX_REMOVED,
     }
     with connection.cursor() as cursor:
         cursor.execute(_REMOVED_KEYS.format(table=table._meta.db_table), params)

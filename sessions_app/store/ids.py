@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from sessions_app.store import scopes
 from sessions_app.store.errors import BadInput
-from sessions_app.store.session_key import SessionKey
+from sessions_app.store.session_key import SessionKey, StorableKey
 
 ID_BYTES = 512
 """Longest id in UTF-8 bytes; four ids fit into an index entry on both databases."""
@@ -33,14 +33,17 @@ RowKey = Annotated[int, Field(ge=1, le=2**63 - 1)]
 """A primary key in a request, within the column's range."""
 
 
-def check_ids(key: SessionKey) -> None:
-    """Refuse a session key with ids that the store cannot hold or index.
+def check_ids(key: SessionKey) -> StorableKey:
+    """Return a session key if the store can hold and index its ids.
+
+    Each entry point calls it once with the ids that it receives; the write service takes only a `StorableKey`.
 
     Raises:
         BadInput: naming the id and the rule.
     """
     for name, value in zip(("realm", "app", "user", "session"), key, strict=True):
         check_id(name, value)
+    return StorableKey(*key)
 
 
 def check_event_ids(event_id: str, invocation_id: str) -> None:

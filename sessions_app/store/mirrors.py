@@ -31,7 +31,7 @@ from sessions_app.store.models import (
     SessionState,
     UserState,
 )
-from sessions_app.store.session_key import SessionKey
+from sessions_app.store.session_key import SessionKey, StorableKey
 from sessions_app.store.sessions import writes
 from sessions_app.store.sessions.ledger import Provenance, take_owners, write_keys
 from sessions_app.store.sessions.writes import AppendResult
@@ -51,7 +51,7 @@ class SourceSession:
         state: merged state with prefixed keys.
     """
 
-    key: SessionKey
+    key: StorableKey
     place: str
     state: Mapping[str, Any]
     updated_at: float
@@ -192,7 +192,9 @@ def is_in_sync(source: SourceSession, behind: str = "") -> bool:
 def is_current(key: SessionKey, location: str, updated_at: float) -> bool:
     """Return whether a copy has the source's time and no recorded difference, without comparing events and state."""
     session = _find_copy(key)
-    return session is not None and _has_mark(session, SourceSession(key, location, {}, updated_at), "")
+    return session is not None and _has_mark(
+        session, SourceSession(session.key, location, {}, updated_at), ""
+    )
 
 
 def update_mirror(source: SourceSession, behind: str, revision: int) -> None:

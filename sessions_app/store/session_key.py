@@ -12,3 +12,9 @@ class SessionKey(NamedTuple):
     app_name: str
     user_id: str
     session_id: str
+
+
+class StorableKey(SessionKey):
+    """A session key whose ids the store can hold and index: `ids.check_ids` returns it, and rows have it."""
+
+    __slots__ = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from sessions_app.presentation import file_type
 from sessions_app.store.database.pagination import Order
 from sessions_app.store.models import AgentSession, Artifact
 from sessions_app.tables.table import Column, Table, template_cells
@@ -24,10 +25,17 @@ class ArtifactRow(NamedTuple):
         """Bytes of the payload; None for a link."""
         return None if self.artifact.holding == Artifact.Holding.LINK else self.artifact.size
 
+    @property
+    def is_image(self) -> bool:
+        """Tell whether its content is declared as an image."""
+        return self.size is not None and file_type.media_family(self.artifact.mime_type or "") == "image"
+
 
 TABLE: Table[ArtifactRow] = Table(
     name="artifacts",
     title="Artifacts",
+    noun="artifact",
+    icon="file",
     default_sort="-saved",
     row_id="artifact",
     row_key=lambda row: row.artifact.pk,

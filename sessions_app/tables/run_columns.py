@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from sessions_app.presentation import visible_text
 from sessions_app.store.database.pagination import Order
-from sessions_app.tables.table import ACTIONS_HEAD, Column, Table, template_cells, tokens_cell
+from sessions_app.store.short_texts import truncate
+from sessions_app.tables.table import (
+    ACTIONS_HEAD,
+    Column,
+    Table,
+    pick_column,
+    template_cells,
+    tokens_cell,
+)
 from sessions_app.templatetags import devui
 
 cell = template_cells("devui/runs/cells.html")
@@ -17,12 +26,24 @@ Row = dict[str, Any]
 TABLE: Table[Row] = Table(
     name="runs",
     title="Runs",
+    noun="run",
+    icon="run",
     default_sort="-created",
     row_id="run",
     row_key=lambda row: row["run"].pk,
     css="run-table",
     csv_route="runs-csv",
     columns=(
+        pick_column(
+            "run-actions",
+            "run",
+            key=lambda row: row["run"].pk,
+            label=lambda row: (
+                f"the run of {visible_text.escape_name(truncate(row['run'].session.name, 200))}"
+            ),
+            applies=lambda row: row["is_active"],
+            needs="runner",
+        ),
         Column("status", "Status", cell=cell("status"), value=lambda row: row["run"].status, css="fit"),
         Column(
             "session",
@@ -50,7 +71,14 @@ TABLE: Table[Row] = Table(
             value=lambda row: row["spending"] and row["spending"].tokens,
             css="number",
         ),
-        Column("duration", "Duration", value=lambda row: row["seconds"], show=devui.duration, css="number"),
+        Column(
+            "duration",
+            "Duration",
+            value=lambda row: row["seconds"],
+            show=devui.duration,
+            order=Order("-duration"),
+            css="number",
+        ),
         Column(
             "created",
             "Created",

@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 
 from sessions_app import paths
 from sessions_app.presentation import visible_text
-from sessions_app.search.execution.hits import Hit
+from sessions_app.search.execution.session_queries import Hit
 from sessions_app.search.query.terms import Field
 from sessions_app.sessions import listing
 from sessions_app.store import expiry
@@ -23,6 +23,7 @@ from sessions_app.tables.table import (
     Table,
     fill_template,
     linked_name,
+    pick_column,
     tokens_cell,
 )
 from sessions_app.templatetags import devui
@@ -50,16 +51,13 @@ def _session_cell(row: SessionRow) -> SafeString:
         pk=str(session.pk),
         url=url,
         title=visible_text.text_html(truncate(session.name, TITLE_SHOWN)),
+        label=visible_text.escape_html(visible_text.escape_text(session.name)),
         marks=_pin_mark(session) + _status_badges(session),
         tags=_tag_links(session),
         last=_hit_link(row.hit, url)
         if row.hit
         else SafeString(f"<bdi>{visible_text.text_html(session.last_text)}</bdi>"),
     )
-
-
-def _pick_cell(row: SessionRow) -> SafeString:
-    return fill_template(f"{CELLS}#pick", pk=str(row.session.pk), label=_plain_title(row.session))
 
 
 def _actions_cell(row: SessionRow) -> SafeString:
@@ -177,18 +175,19 @@ def _problems_cell(row: SessionRow) -> SafeString:
 TABLE: Table[SessionRow] = Table(
     name="sessions",
     title="Sessions",
+    noun="session",
+    icon="search",
     default_sort="-updated",
     row_id="session-row",
     row_key=lambda row: row.session.pk,
     css="session-table",
     csv_route="sessions-csv",
     columns=(
-        Column(
-            "pick",
-            "",
-            cell=_pick_cell,
-            css="pick",
-            head='<input type="checkbox" data-tick-all aria-label="Tick all" title="Tick all">',
+        pick_column(
+            "session-actions",
+            "session",
+            key=lambda row: row.session.pk,
+            label=lambda row: _plain_title(row.session),
         ),
         Column(
             "session",

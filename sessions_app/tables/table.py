@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from django.conf import settings
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.template.loader import render_to_string
-from django.urls import reverse
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 
+from sessions_app import paths
 from sessions_app.presentation import csv_cells, visible_text
 from sessions_app.prices.costs import Cost
-from sessions_app.store.database.pagination import Order, Page
+from sessions_app.store.database.pagination import MAX_COUNTED, PAGE_SIZE, Order, Page
 from sessions_app.store.errors import BadInput
 from sessions_app.templatetags import devui
 
 R = TypeVar("R")
 
-MOST_EXPORTED = 5_000
+MAX_EXPORTED = 5_000
 """Maximum rows of a CSV file."""
 
 POSITION_PARAMETERS = (
-    *("before", "scanned", "matches", "top", "rows", "since", "new_count"),
-    *("added", "saved"),
+    *("before", "page", "scanned", "matches", "top", "rows", "since", "new_count"),
+    *("case", "added", "saved"),
 )
 """Parameters of a list's address that hold the position, what is on screen and what was just done.
 
@@ -63,7 +64,7 @@ def tokens_cell(count: int, cost: Cost | None) -> SafeString:
     tokens = format_html('<span title="{}">{}</span>', f"{count:,}", devui.compact(count))
     if cost is None:
         return tokens
-    return format_html('{}<br><span class="faint small">{}</span>', tokens, devui.cost(cost))
+    return format_html('{}<br><span class="faint small">{}</span>', tokens, devui.render_cost(cost))
 
 
 def template_cells(template: str) -> Callable[[str], Callable[[Any], SafeString]]:
@@ -88,6 +89,16 @@ def _template_pieces(template: str, names: tuple[str, ...], static_url: str) -> 
     return render_to_string(template, placeholders).split(_PLACEHOLDER)
 
 
+class SortKey(NamedTuple):
+    """Order of a list that is read whole: by what `key` returns of a row; rows with equal keys stay as they are.
+
+    `is_descending` puts high values first.
+    """
+
+    key: Callable[[Any], Any]
+    is_descending: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Column(Generic[R]):
     """Column of a list.
@@ -98,9 +109,11 @@ class Column(Generic[R]):
         value: returns a row's value, as CSV files have it; None: controls, which are neither exported nor hidden.
         show: returns a value as HTML; default: as a name.
         cell: returns a row's cell as HTML, if its value is not enough.
-        order: order of its first click; None: rows cannot be sorted by it. An index must have the order.
+        order: order of its first click; None: rows cannot be sorted by it. An index must have an `Order`. The columns
+            of a list that is read whole have a `SortKey`.
         css: classes of its cells: `number`; `fit`, if it needs no label where rows are cards; `cell-main`, if it
-            names the row and cannot be hidden; `roomy-only` to hide it in narrow windows.
+            names the row and cannot be hidden; `roomy-only` to hide it in narrow windows; `pick` for the boxes of a
+            selection.
         head: HTML in place of the label.
         is_row_head: whether its cells are the heads of their rows.
     """
@@ -111,7 +124,7 @@ class Column(Generic[R]):
     value: Callable[[R], Any] | None = None
     show: Callable[[Any], str] = name_cell
     cell: Callable[[R], str] | None = None
-    order: Order | None = None
+    order: Order | SortKey | None = None
     css: str = ""
     head: str = ""
     is_row_head: bool = False
@@ -129,7 +142,7 @@ class Column(Generic[R]):
     @property
     def first_sort(self) -> str:
         """Value of the parameter `sort` after its first click."""
-        return f"-{self.key}" if self.order and self.order.names[0].startswith("-") else self.key
+        return f"-{self.key}" if self.order and _is_descending(self.order) else self.key
 
     def export(self, row: R) -> Any:
         """Return a row's value for a CSV file; a time in ISO 8601, in UTC, outside of the calendar as a number."""
@@ -143,6 +156,46 @@ class Column(Generic[R]):
         if self.cell:
             return conditional_escape(self.cell(row))
         return conditional_escape(self.show(self.value(row))) if self.value else SafeString("")
+
+
+def _is_descending(order: Order | SortKey) -> bool:
+    """Tell whether an order puts high values first."""
+    return order.is_descending if isinstance(order, SortKey) else order.names[0].startswith("-")
+
+
+def pick_column(
+    form: str,
+    name: str,
+    *,
+    key: Callable[[R], object],
+    label: Callable[[R], str],
+    is_ticked: Callable[[R], bool] = lambda row: False,
+    applies: Callable[[R], bool] = lambda row: True,
+    needs: str = "",
+) -> Column[R]:
+    """Return a column of boxes that select rows for the buttons of a form.
+
+    Args:
+        form: id of the form.
+        name: name of the field, whose values are the keys of the ticked rows.
+        key: returns the key of a row.
+        label: returns what a row is called, as text for attributes.
+        is_ticked: tells whether the box of a row is ticked at first.
+        applies: tells whether a row can be selected.
+        needs: the role that the actions of the form need.
+    """
+    role = format_html(' data-needs="{}"', needs) if needs else ""
+    start = format_html('<input type="checkbox" form="{}" name="{}"{}', form, name, role)
+    checked = (SafeString(""), SafeString(" checked"))
+
+    def render_box(row: R) -> str:
+        if not applies(row):
+            return ""
+        marks = checked[is_ticked(row)]
+        return format_html('{} value="{}" aria-label="Select {}"{}>', start, key(row), label(row), marks)
+
+    head = '<input type="checkbox" data-tick-all aria-label="Tick all" title="Tick all"{}>'
+    return Column("pick", "", cell=render_box, css="pick", head=format_html(head, role))
 
 
 class Head(NamedTuple):
@@ -170,12 +223,15 @@ class Table(Generic[R]):
         title: what its rows are, as its caption says.
         columns: its columns.
         default_sort: value of the parameter `sort` that addresses leave out.
+        noun: what one of its rows is.
+        icon: icon that is shown when no row matches.
         default_label: words for this order.
         row_id: prefix of the ids of row elements, before the row's key.
         row_key: returns the key of a row.
         css: class of its table.
         csv_route: route of its rows as CSV; empty: none.
         has_filters: whether a filter form is above it, which sends the order and the columns along.
+        prefix: begins the names of its parameters, where another list has them on the same page.
     """
 
     name: str
@@ -184,18 +240,24 @@ class Table(Generic[R]):
     default_sort: str
     row_id: str
     row_key: Callable[[R], object]
+    noun: str = "entry"
+    icon: str = "search"
     default_label: str = "Newest first"
     css: str = ""
     csv_route: str = ""
     has_filters: bool = True
+    prefix: str = ""
 
-    def arrange(self, request: HttpRequest) -> Arrangement[R]:
+    def arrange(self, request: HttpRequest, **csv_path: str) -> Arrangement[R]:
         """Return the table as the parameters of the address want it: `sort` and `hide`.
+
+        Args:
+            csv_path: the parts of the path to the list's rows as CSV.
 
         Raises:
             BadInput: the table cannot be sorted like this.
         """
-        sort = request.GET.get("sort") or self.default_sort
+        sort = request.GET.get(f"{self.prefix}sort") or self.default_sort
         column = next((column for column in self.columns if column.key == sort.removeprefix("-")), None)
         if column is None or column.order is None:
             keys = ", ".join(column.key for column in self.columns if column.order)
@@ -203,9 +265,9 @@ class Table(Generic[R]):
                 f"This list cannot be sorted by {sort!r}.",
                 hint=f"Sort by one of {keys}; a minus sign in front means descending.",
             )
-        hidden = frozenset(request.GET.get("hide", "").split(","))
+        hidden = frozenset(request.GET.get(f"{self.prefix}hide", "").split(","))
         control = request.headers.get("HX-Trigger", "").partition("-")[0]
-        return Arrangement(self, request.GET, sort, column, hidden, control)
+        return Arrangement(self, request.GET, sort, column, hidden, control, csv_path)
 
 
 @dataclass(frozen=True)
@@ -213,7 +275,7 @@ class Arrangement(Generic[R]):
     """A table in one order and with some columns.
 
     `control` is the kind of the link that asked for it: `sort`, or in the menu `order` or `column`. Rows that a search
-    has ranked (`is_ranked`) keep their order, and there is no CSV of them.
+    has ranked (`is_ranked`) keep their order, and there is no CSV of them. Without `can_select`, rows have no boxes.
     """
 
     table: Table[R]
@@ -222,13 +284,24 @@ class Arrangement(Generic[R]):
     sorted_by: Column[R]
     hidden: frozenset[str]
     control: str
+    csv_path: Mapping[str, str] = field(default_factory=dict)
     is_ranked: bool = False
+    can_select: bool = True
 
     @cached_property
     def order(self) -> Order:
-        """Order of the rows."""
-        order = self.sorted_by.order or Order("pk")
+        """Order of the rows of a query."""
+        order = self.sorted_by.order
+        if not isinstance(order, Order):
+            raise TypeError(f"{self.table.title} are read whole: call sort_rows.")
         return order if self.sort == self.sorted_by.first_sort else order.reverse()
+
+    def sort_rows(self, rows: Iterable[R]) -> list[R]:
+        """Return all rows of a list that is read whole, in order."""
+        order = self.sorted_by.order
+        if not isinstance(order, SortKey):
+            raise TypeError(f"{self.table.title} are sorted by an index: use order.")
+        return sorted(rows, key=order.key, reverse=self.is_descending)
 
     @property
     def is_default_order(self) -> bool:
@@ -257,9 +330,8 @@ class Arrangement(Generic[R]):
     @cached_property
     def columns(self) -> list[Column[R]]:
         """The visible columns."""
-        return [
-            column for column in self.table.columns if column.key not in self.hidden or not column.can_hide
-        ]
+        columns = [column for column in self.table.columns if self.can_select or column.css != "pick"]
+        return [column for column in columns if column.key not in self.hidden or not column.can_hide]
 
     @property
     def heads(self) -> list[Head]:
@@ -297,19 +369,29 @@ class Arrangement(Generic[R]):
         """The parameters that the filter form of the list must send along."""
         if not self.table.has_filters:
             return {}
-        values = ((name, self.parameters.get(name)) for name in ("sort", "hide"))
+        return self._read_arrangement()
+
+    def _read_arrangement(self) -> dict[str, str]:
+        """Return the parameters of the order and the columns."""
+        names = (f"{self.table.prefix}{name}" for name in ("sort", "hide"))
+        values = ((name, self.parameters.get(name)) for name in names)
         return {name: value for name, value in values if value}
+
+    @property
+    def unfiltered_url(self) -> str:
+        """Address of all rows, with this order and these columns."""
+        return f"?{urlencode(self._read_arrangement(), safe=',')}"
 
     @property
     def most_exported(self) -> int:
         """Maximum rows of the CSV."""
-        return MOST_EXPORTED
+        return MAX_EXPORTED
 
     @property
     def csv_url(self) -> str:
         """Address of the list's rows as CSV; empty: there is none."""
         has_csv = self.table.csv_route and not self.is_ranked
-        return reverse(self.table.csv_route) + self.query() if has_csv else ""
+        return paths.seg_reverse(self.table.csv_route, **self.csv_path) + self.query() if has_csv else ""
 
     def sort_url(self, sort: str) -> str:
         """Return the address of the first page in another order."""
@@ -317,25 +399,60 @@ class Arrangement(Generic[R]):
 
     def query(self, **more: str) -> str:
         """Return the query string of the list with its filters, order and columns, and further parameters."""
-        values = {**self._chosen_parameters, **{name: [value] for name, value in more.items()}}
+        named = {f"{self.table.prefix}{name}": [value] for name, value in more.items()}
+        values = {**self._chosen_parameters, **named}
         set_values = {name: value for name, value in values.items() if value != [""]}
         return f"?{urlencode(set_values, doseq=True, safe=',')}"
 
     @cached_property
     def _chosen_parameters(self) -> dict[str, list[str]]:
-        """The parameters for filters, order and columns."""
-        lists = self.parameters.lists()
-        return {name: values for name, values in lists if name not in POSITION_PARAMETERS}
+        """The parameters for filters, order and columns, and those of another list on the page."""
+        dropped = {f"{self.table.prefix}{name}" for name in POSITION_PARAMETERS}
+        return {name: values for name, values in self.parameters.lists() if name not in dropped}
 
     def page_context(self, page: Page[Any], rows: Iterable[R]) -> dict[str, Any]:
         """Return what the templates of a table and of its pager need."""
         return {
             "table": self,
             "rows": self.draw(rows),
+            "count_label": self.count_label(page.total),
             "first_url": "" if page.is_first else self.query(),
             "next_url": self.query(before=page.next) if page.next else "",
             "first_label": "" if self.is_default_order else "First page",
             "next_label": "" if self.is_default_order else "Next page",
+        }
+
+    def count_label(self, total: int | None) -> str:
+        """Return how many rows the list has, such as "5,043 sessions"; empty: they are not counted."""
+        if total is None:
+            return ""
+        noun = self.table.noun if total == 1 else self.table.title.lower()
+        return f"more than {MAX_COUNTED:,} {noun}" if total > MAX_COUNTED else f"{total:,} {noun}"
+
+    def whole_context(
+        self, rows: Iterable[R], *, shown: Callable[[R], bool] | None = None, size: int = PAGE_SIZE
+    ) -> dict[str, Any]:
+        """Return what the templates need of a list that is read whole: the page that the address names.
+
+        Args:
+            rows: all rows.
+            shown: tells which row to show if the address names no page.
+            size: rows per page.
+        """
+        rows = self.sort_rows(rows)
+        number = self.parameters.get(f"{self.table.prefix}page", "")
+        if not number and shown:
+            number = str(next((index // size + 1 for index, row in enumerate(rows) if shown(row)), 1))
+        page = Paginator(rows, size).get_page(number)
+        return {
+            "table": self,
+            "rows": self.draw(page.object_list),
+            "count_label": self.count_label(len(rows)),
+            "page": page,
+            "first_url": self.query(page=str(page.number - 1)) if page.has_previous() else "",
+            "next_url": self.query(page=str(page.number + 1)) if page.has_next() else "",
+            "first_label": "Previous",
+            "next_label": "Next",
         }
 
     def draw(self, rows: Iterable[R], *, in_place: bool = False) -> list[SafeString]:
@@ -359,14 +476,14 @@ class Arrangement(Generic[R]):
         return SafeString(f"{start}{content}</tr>")
 
     def csv_response(self, rows: Iterable[R]) -> HttpResponse:
-        """Return a download of the first `MOST_EXPORTED` rows with the values of the visible columns."""
+        """Return a download of the first `MAX_EXPORTED` rows with the values of the visible columns."""
         columns = [column for column in self.columns if column.value]
-        exported = list(islice(rows, MOST_EXPORTED + 1))
+        exported = list(islice(rows, MAX_EXPORTED + 1))
         text = io.StringIO()
         lines = csv.writer(text)
         lines.writerow(column.key for column in columns)
-        for row in exported[:MOST_EXPORTED]:
+        for row in exported[:MAX_EXPORTED]:
             lines.writerow(csv_cells.csv_cell(column.export(row)) for column in columns)
-        part = f"-first-{MOST_EXPORTED}" if len(exported) > MOST_EXPORTED else ""
+        part = f"-first-{MAX_EXPORTED}" if len(exported) > MAX_EXPORTED else ""
         headers = {"Content-Disposition": f'attachment; filename="{self.table.name}{part}.csv"'}
         return HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8", headers=headers)

@@ -11,7 +11,8 @@ from sessions_app import paths
 from sessions_app.presentation import visible_text
 from sessions_app.prices.costs import Cost
 from sessions_app.store.database.pagination import Order
-from sessions_app.store.models import AgentSession, Trace
+from sessions_app.store.events.event_text import parse_object
+from sessions_app.store.models import Trace
 from sessions_app.tables.table import Column, Table, template_cells, tokens_cell
 from sessions_app.templatetags import devui
 from sessions_app.traces import waterfall
@@ -20,7 +21,7 @@ cell = template_cells("devui/traces/cells.html")
 
 
 class TraceRow(NamedTuple):
-    """A trace of `waterfall.with_call_totals` and the cost of its model calls."""
+    """A trace of `waterfall.with_call_totals` and `with_messages`, and the cost of its model calls."""
 
     trace: Trace
     cost: Cost | None
@@ -30,17 +31,31 @@ class TraceRow(NamedTuple):
         """The tokens of its model calls."""
         return getattr(self.trace, "tokens", None) or 0
 
+    @property
+    def message(self) -> str:
+        """Text of the message that began the invocation."""
+        summary = parse_object(getattr(self.trace, "message_summary", None) or "{}")
+        return str(summary.get("text") or "").strip()
 
-def session_link(session: AgentSession) -> SafeString:
-    """Return a link to a session."""
+
+def session_link(row: TraceRow) -> SafeString:
+    """Return a link to the turn in its session."""
+    session, seq = row.trace.session, getattr(row.trace, "message_seq", None)
+    query = f"?seq={seq}" if seq else ""
     return format_html(
-        '<a href="{}"><bdi>{}</bdi></a>', paths.session_url(session), visible_text.text_html(session.name)
+        '<a class="soft" href="{}{}" title="{}"><bdi>{}</bdi></a>',
+        paths.session_url(session),
+        query,
+        visible_text.escape_text(session.name),
+        visible_text.text_html(session.name),
     )
 
 
 TABLE: Table[TraceRow] = Table(
     name="traces",
     title="Traces",
+    noun="trace",
+    icon="clock",
     default_sort="-started",
     row_id="trace",
     row_key=lambda row: row.trace.pk,
@@ -48,21 +63,23 @@ TABLE: Table[TraceRow] = Table(
     csv_route="traces-csv",
     columns=(
         Column(
+            "turn", "Turn", cell=cell("turn"), value=lambda row: row.message, css="cell-main session-cell"
+        ),
+        Column(
             "started",
             "Started",
-            cell=cell("started"),
             value=lambda row: row.trace.started_at,
             show=devui.moment,
             order=Order("-started_at"),
-            css="fit cell-main",
+            css="fit",
         ),
         Column("agent", "Agent", value=lambda row: row.trace.root_agent, css="name-cell"),
         Column(
             "session",
             "Session",
-            cell=lambda row: session_link(row.trace.session),
+            cell=session_link,
             value=lambda row: row.trace.session.name,
-            css="session-cell truncate",
+            css="name-cell",
         ),
         Column("app", "App", value=lambda row: row.trace.session.app_name, css="name-cell"),
         Column("user", "User", value=lambda row: row.trace.session.user_id, css="name-cell"),

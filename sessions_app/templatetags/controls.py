@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import template
@@ -109,17 +110,51 @@ def dialog_buttons(
 
 
 @register.simple_block_tag
-def filters(content: str, label: str, route: str, *, button: str = "Filter") -> SafeString:
-    """`{% filters "Filter runs" "runs" %}fields{% endfilters %}`: filter form of the list at a route.
+def empty_state(content: str, icon: str, title: str, *, level: int = 2, name: str = "") -> SafeString:
+    """`{% empty_state "run" "No runs yet" %}<p>why</p>{% endempty_state %}`: stands where there is nothing to list.
 
-    The list is the element whose id is the route's name. Search boxes filter on every keystroke, other fields when they
-    are left. On a phone a button shows all fields but the search box. Without scripts, `button` submits the form.
+    `level` is that of its heading, `name` its id.
+    """
+    return format_html(
+        '<div class="empty"{0}>{1}<h{2}>{3}</h{2}>{4}</div>',
+        format_html(' id="{}"', name) if name else "",
+        devui.icon(icon),
+        level,
+        title,
+        SafeString(content),
+    )
+
+
+@register.simple_tag
+def draw_list(context: Mapping[str, Any]) -> SafeString:
+    """`{% draw_list runs %}`: one of several lists on a page, from its `page_context`."""
+    return render_to_string("devui/components/table.html#list", dict(context))
+
+
+@register.simple_block_tag
+def selection_bar(content: str, name: str, rows: str, url: str, back: str) -> SafeString:
+    """`{% selection_bar "run-actions" "runs" url back %}buttons{% endselection_bar %}`: actions on ticked rows.
+
+    It appears when a row is ticked. `name` is the id of its form, which `pick_column` names; `rows` says what the rows
+    are; `back` is the address to which the action leads back.
+    """
+    context = {"content": content, "name": name, "rows": rows, "url": url, "next": back}
+    return render_to_string("devui/components/selection_bar.html", context)
+
+
+@register.simple_block_tag
+def filters(content: str, label: str, name: str, *, url: str = "", button: str = "Filter") -> SafeString:
+    """`{% filters "Filter runs" "runs" %}fields{% endfilters %}`: filter form of a list.
+
+    `name` is the id of the list's element, and the route of its page unless `url` is given. Search boxes filter on
+    every keystroke, other fields when they are left. On a phone a button shows all fields but the search box. Without
+    scripts, `button` submits the form.
     """
     context = {
         "content": content,
         "label": label,
-        "url": reverse(route),
-        "into": route,
+        "url": url or reverse(name),
+        "into": name,
         "button": button,
     }
     return render_to_string("devui/components/filters.html", context)

@@ -14,13 +14,13 @@ from urllib.parse import urlencode
 from django import template
 from django.conf import settings
 from django.templatetags.static import static
-from django.utils.html import format_html
+from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 
 from sessions_app import paths
 from sessions_app.agents.page.drawing import truncate_to_cells
 from sessions_app.presentation import json_tree as jsontree
-from sessions_app.presentation import markdown_html, visible_text
+from sessions_app.presentation import markdown_html, terminal_colors, visible_text
 from sessions_app.presentation.text_diff import DiffPiece
 from sessions_app.prices.costs import Cost
 from sessions_app.sessions import storage_location
@@ -153,7 +153,7 @@ def age(session: AgentSession) -> str:
 
 register.filter("expires_at", expiry.expires_at)
 register.filter("json_escapes", visible_text.escape_json)
-register.filter("without_terminal_codes", visible_text.strip_terminal_codes)
+register.filter("terminal", terminal_colors.terminal_html)
 register.filter("markdown", markdown_html.render_markdown)
 register.simple_tag(jsontree.render, name="json_tree")
 register.simple_tag(paths.seg_reverse, name="seg_url")
@@ -304,11 +304,21 @@ def cost(amount: Cost | None) -> str:
     return f"{'≥ ' if amount.unpriced else ''}{money(amount.amount, amount.currency)}"
 
 
+def render_cost(amount: Cost) -> SafeString:
+    """Return the cost, with the date of list prices as its title."""
+    if not amount.list_date:
+        return SafeString(escape(cost(amount)))
+    return format_html('<span title="By list prices of {}">{}</span>', amount.list_date, cost(amount))
+
+
 @register.simple_tag
 def cost_fact(amount: Cost | None) -> SafeString:
-    """`{% cost_fact session_cost %}`: the cost; if it is a minimum or unknown, with a link to the prices."""
+    """`{% cost_fact session_cost %}`: the cost, with the date of list prices as its title.
+
+    If it is a minimum or unknown, it is a link to the prices.
+    """
     if amount is not None and not amount.unpriced:
-        return SafeString(cost(amount))
+        return render_cost(amount)
     text = cost(amount) or "cost unknown"
     if amount is not None and not amount.is_unknown:
         text += f", {plural(amount.unpriced, 'call')} without a price"

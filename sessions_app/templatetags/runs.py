@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
+from typing import Any
 
 from django import template
 from django.utils.html import format_html
@@ -38,6 +40,12 @@ def input_label(name: str) -> str:
 def run_diagnosis(run: Run) -> str:
     """`{{ run|diagnosis }}`: explanation of a run's error, and how to fix it."""
     return error_hints.hint_for(run.error_type)
+
+
+@register.simple_tag
+def load_hint(error: Mapping[str, Any]) -> str:
+    """`{% load_hint error as text %}`: how to fix the error with which an agent failed to load; empty: unknown."""
+    return error_hints.load_hint(error.get("type") or "", error.get("message") or "")
 
 
 @register.filter

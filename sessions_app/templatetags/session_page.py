@@ -12,7 +12,8 @@ from django.utils.safestring import SafeString
 from sessions_app.presentation import json_tree
 from sessions_app.state import key_changes
 from sessions_app.store import events
-from sessions_app.store.models import StateChange
+from sessions_app.store.events.conditions import comes_from_model
+from sessions_app.store.models import Event, StateChange
 from sessions_app.store.redaction import REDACTED, is_credential_name
 from sessions_app.timeline import run_marks
 
@@ -33,6 +34,12 @@ def redact_credential(value: object, name: object) -> object:
 
 register.filter("short_text", events.shorten)
 register.filter("message_text", run_marks.message_text)
+
+
+@register.filter
+def has_answer_sources(event: Event) -> bool:
+    """`{% if selected|has_answer_sources %}`: a page shows what the model was given before this answer or error."""
+    return comes_from_model(event)
 
 
 @register.filter

@@ -12,8 +12,8 @@ register = template.Library()
 
 register.filter("marked_text", message_html.render_text)
 register.filter("message_html", message_html.render_message)
-register.filter("uploaded_filenames", message_html.uploaded_filenames)
 register.filter("time_gap", message_html.format_gap)
+register.filter("is_image_name", file_type.is_image_name)
 register.filter("media_family", file_type.media_family)
 
 

@@ -34,7 +34,7 @@ def first_seconds(call: ModelCall) -> float | None:
 
 @register.filter
 def call_cost(call: ModelCall) -> Cost | None:
-    """Cost of a model call; None without tokens or without a price list."""
+    """Cost of a model call; None without tokens or without prices."""
     return usages_cost([recorded_call_usage(call)], current_prices())
 
 

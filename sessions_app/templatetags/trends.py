@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from django import template
 
 from sessions_app.statistics import Estimate
@@ -20,6 +22,13 @@ def amount(value: float | None, unit: str) -> str:
     if unit == "share":
         return f"{100 * value:.3g} %"
     return devui.duration(value) if unit == "seconds" else devui.compact(round(value))
+
+
+@register.filter
+def axis_label(value: float, unit: str) -> str:
+    """`{{ value|axis_label:"money" }}`: a value of a scale without zeros at the end, 0.5 instead of 0.5000."""
+    text = amount(value, unit.partition(" ")[0])
+    return re.sub(r"\.0+(?!\d)|(?<=\.)(\d*[1-9])0+(?!\d)", r"\1", text)
 
 
 @register.filter

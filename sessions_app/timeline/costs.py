@@ -18,10 +18,10 @@ def read_invocation_costs(
 
     Args:
         events: consecutive events.
-        continued: invocations with events outside of `events`; those from seq `low` to `high` are added.
+        continued: invocations with tokens outside of `events`; those from seq `low` to `high` are added.
     """
     prices = current_prices()
-    if not prices.prices:
+    if not prices.has_prices:
         return {}
     calls: dict[str, list[CallUsage | None]] = defaultdict(list)
     for event in events:
@@ -40,7 +40,7 @@ def read_invocation_costs(
 def event_costs(events: Iterable[Event]) -> dict[int, Cost | None]:
     """Return the costs of events by seq."""
     prices = current_prices()
-    if not prices.prices:
+    if not prices.has_prices:
         return {}
     return {event.seq: usages_cost([_call_usage(event)], prices) for event in events if event.total_tokens}
 

@@ -157,9 +157,13 @@ def sum_invocations(
         by_invocation[row["invocation_id"]].append(dict(row))
     answered = [name for name, rows in by_invocation.items() if _has_answers(rows)]
     pauses = _read_pauses(session, answered, runs, low, high)
-    in_window = Counter(event.invocation_id for event in events)
+    window_tokens: Counter[str] = Counter()
+    for event in events:
+        window_tokens[event.invocation_id] += event.total_tokens
     continued = [
-        name for name, rows in by_invocation.items() if sum(row["events"] for row in rows) > in_window[name]
+        name
+        for name, rows in by_invocation.items()
+        if sum(row["tokens"] or 0 for row in rows) > window_tokens[name]
     ]
     costs = read_invocation_costs(session, events, continued, low, high)
     return {

@@ -10,14 +10,17 @@ from typing import Any
 
 from sessions_app.agents.page.invocation_path import workflow_node
 from sessions_app.console.questions import INPUT, SCHEMA_ARGUMENTS, Question
+from sessions_app.presentation.message_html import remove_placeholders, uploaded_filenames
 from sessions_app.prices.costs import Cost
 from sessions_app.problems.failures import BLOCK_REASONS, LENGTH_LIMIT
 from sessions_app.state.key_changes import KeyChange
 from sessions_app.store import events, scopes
 from sessions_app.store.events.call_pairing import PairedCalls, PlacedCall
 from sessions_app.store.events.conditions import can_end_turn, is_error
+from sessions_app.store.events.summary import shorten
 from sessions_app.store.events.superseded_events import SupersededRanges
-from sessions_app.store.models import AgentSession, Event, EventSummary, Run
+from sessions_app.store.models import Event, EventSummary, Run
+from sessions_app.store.sessions.lineage import Forks
 from sessions_app.store.traces.log_records import LogCount
 from sessions_app.timeline.event_window import InvocationTotals
 from sessions_app.timeline.lanes import Lanes
@@ -143,8 +146,9 @@ class TimelineItem:
         lanes: lanes of the agents, if the invocation has several.
         nested_runs: what agents did inside its calls.
         log: number of log records after it; None: there are none.
-        cost: what its model call cost; None without tokens or without a price list.
+        cost: what its model call cost; None without tokens or without prices.
         person: name of the person who sent it or added it by hand; empty: unknown, or an agent's event.
+        uploads: versions of the files that a message of the user names by placeholders; None: no shown event tells.
         nested_page_url: for an event of a nested run the address of its session's page; empty on that page itself.
     """
 
@@ -155,7 +159,7 @@ class TimelineItem:
     compacted_by: int = 0
     questions: list[Question] = field(default_factory=list)
     run: Run | None = None
-    forks: list[AgentSession] = field(default_factory=list)
+    forks: Forks | None = None
     ends_fork: bool = False
     before: Event | None = None
     gap: float = 0.0
@@ -168,6 +172,7 @@ class TimelineItem:
     log: LogCount | None = None
     cost: Cost | None = None
     person: str = ""
+    uploads: dict[str, int | None] = field(default_factory=dict)
     nested_page_url: str = ""
 
     @property
@@ -261,7 +266,8 @@ class TimelineItem:
             start, end = sizes[key], sizes[key] + size
             sizes[key] = end
             if key in texts:
-                blocks.append(Block(key, text=texts[key][start:end]))
+                text = texts[key][start:end]
+                blocks.append(Block(key, text=remove_placeholders(text) if self.is_user else text))
             else:
                 blocks.append(Block(key, entries=entries[key][start:end]))
         return [block for block in blocks if block.text or block.entries]
@@ -403,7 +409,7 @@ class WindowNotes:
     questions: dict[int, list[Question]]
     totals: dict[str, InvocationTotals]
     broken_runs: list[Run]
-    forks: dict[int, list[AgentSession]] = field(default_factory=dict)
+    forks: dict[int, Forks] = field(default_factory=dict)
     taken_over: int = 0
     pairs: PairedCalls = field(default_factory=PairedCalls)
     covers: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -427,6 +433,7 @@ def build_items(
 ) -> list[TimelineItem]:
     """Return the items of events. `before` is the event before the first one."""
     items: list[TimelineItem] = []
+    uploads = _uploads_by_seq(events)
     previous = before
     for event in events:
         if previous is not None and previous.seq != event.seq - 1:
@@ -442,7 +449,7 @@ def build_items(
             compacted_by=notes.marks.compacted_by(event),
             questions=[] if rewound_by else notes.questions.get(event.seq, []),
             run=_run_broken_at(event, notes.broken_runs),
-            forks=notes.forks.get(event.seq, []),
+            forks=notes.forks.get(event.seq),
             ends_fork=event.seq == notes.taken_over,
             before=previous,
             gap=_idle_gap(event, previous),
@@ -454,10 +461,28 @@ def build_items(
             nested_runs=notes.nested_runs.get(event.seq, {}),
             log=notes.log_counts.get(event.seq),
             cost=notes.costs.get(event.seq),
+            uploads=uploads.get(event.seq, {}),
         )
         items.append(item)
         previous = event
     return items
+
+
+def _uploads_by_seq(events: Sequence[Event]) -> dict[int, dict[str, int | None]]:
+    """Return the versions of the uploaded files that messages of the user name, by seq.
+
+    ADK saves a file before the message is stored and names its version in a later event of the invocation.
+    """
+    uploads: dict[int, dict[str, int | None]] = {}
+    versions: dict[tuple[str, str], int] = {}
+    for event in reversed(events):
+        summary = event.decoded_summary
+        for name, version in summary.get("artifacts", {}).items():
+            versions[event.invocation_id, name] = version
+        if event.author == "user":
+            names = uploaded_filenames(summary.get("text", ""))
+            uploads[event.seq] = {name: versions.get((event.invocation_id, shorten(name))) for name in names}
+    return uploads
 
 
 def _earlier_call(call: PlacedCall) -> EarlierCall:

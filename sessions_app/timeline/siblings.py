@@ -22,6 +22,15 @@ def read_siblings(session: AgentSession, text: str = "") -> list[AgentSession]:
     return list(listing.list_sessions(criteria).order_by("-updated_at", "-pk")[:MAX_SIBLINGS])
 
 
+def find_healthy_session(session: AgentSession) -> AgentSession | None:
+    """Return the newest other session of the app that begins with the same message and has no problem."""
+    if not session.first_text:
+        return None
+    criteria = listing.SessionFilter(app=session.app_name, realm=session.realm)
+    same_begin = listing.list_sessions(criteria).filter(first_text=session.first_text, problem_count=0)
+    return same_begin.exclude(pk=session.pk).order_by("-updated_at", "-pk").first()
+
+
 def list_mark(realm: str, app_name: str) -> str:
     """Return a text that changes when a sibling is created, changed or renamed, or runs. One query."""
     rows = _MARK.rows(realm, app_name)

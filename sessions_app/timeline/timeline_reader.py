@@ -18,7 +18,7 @@ from sessions_app.store.events.superseded_events import (
     superseding_rows,
 )
 from sessions_app.store.models import AgentSession, Event, Run
-from sessions_app.store.sessions.lineage import forks_at
+from sessions_app.store.sessions.lineage import list_forks_at
 from sessions_app.store.traces.log_records import count_by_event
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.costs import event_costs
@@ -121,7 +121,7 @@ def _read_notes(
         questions=open_questions(session, events, marks),
         totals=totals,
         broken_runs=[run for run in runs if run.status in BROKEN and run.invocation_id],
-        forks=forks_at(session, events),
+        forks=list_forks_at(session, events),
         taken_over=session.forked_seq or 0,
         pairs=pairs,
         covers=_compacted_seqs(session, events),

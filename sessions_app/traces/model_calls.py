@@ -11,6 +11,7 @@ from sessions_app.presentation import value_diff
 from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.store.errors import NotFound
 from sessions_app.store.models import AgentSession, Event, ModelCall, ModelPiece
+from sessions_app.store.realms import find_nested_run
 from sessions_app.store.traces.content_store import read_members
 
 PIECES_PER_QUERY = 400
@@ -83,6 +84,19 @@ def find_call(session: AgentSession, pk: int) -> ModelCall:
             hint=f"GET /api/v1/sessions/{session.pk}/model-calls lists them.",
         )
     return call
+
+
+def find_recording_session(session: AgentSession, event: Event) -> tuple[AgentSession, str]:
+    """Return the session and invocation under which the recorder stored an event: of a nested session the outer ones.
+
+    Of an event that a fork of a nested session has copied, those of its origin.
+    """
+    origin: AgentSession | None = session
+    while origin is not None:
+        if nested := find_nested_run(origin):
+            return nested.outer, nested.invocation_id
+        origin = origin.forked_from if event.seq <= (origin.forked_seq or 0) else None
+    return session, event.invocation_id
 
 
 def find_event_call(event: Event, session: AgentSession) -> ModelCall | None:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app.store.events.conditions import is_error, is_model_output
+from sessions_app.store.events.conditions import comes_from_model, is_model_output
 from sessions_app.store.models import AgentSession, Event
 from sessions_app.store.state import history
 from sessions_app.traces.model_calls import find_event_call
@@ -48,7 +48,7 @@ class PreviewPoint:
 
 def find_preview_point(session: AgentSession, event: Event) -> PreviewPoint:
     """Return the preview point of an event, with the state and the agent at that point."""
-    is_before = event.author != "user" and (is_model_output(event) or is_error(event))
+    is_before = comes_from_model(event)
     upto: Event | None = event
     if is_before:
         upto = Event.objects.filter(session=session, seq=event.seq - 1).first()

@@ -6,12 +6,13 @@ agent's description does not name come from its toolsets.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import OuterRef, Subquery
 
+from sessions_app.agents.cards import TOOLS_OF_ADK, is_toolset, iter_agents
 from sessions_app.agents.page.description import Node
 from sessions_app.store.models import AgentSession, ModelCall
 from sessions_app.traces.lost_toolsets import read_lost_toolsets
@@ -19,9 +20,6 @@ from sessions_app.traces.model_calls import read_request
 
 MAX_AGENTS = 20
 """Agents whose newest request is read."""
-
-TOOLS_OF_ADK = frozenset({"transfer_to_agent", "set_model_response", "finish_task", "exit_loop"})
-"""Tools that ADK itself adds to requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +41,10 @@ def add_seen_tools(tree: Node, sessions: Sequence[AgentSession]) -> None:
 
     Tools that could belong to several toolsets are set at the agent instead.
     """
-    nodes = list(_nodes_with_toolsets(tree))[:MAX_AGENTS]
-    for node in nodes:
+    nodes = [node for node in iter_agents(tree) if any(map(is_toolset, node["tools"]))]
+    for node in nodes[:MAX_AGENTS]:
         if call := _newest_call([session.pk for session in sessions], node["name"]):
             _set_seen(node, call)
-
-
-def _nodes_with_toolsets(node: Node) -> Iterator[Node]:
-    if any(_is_toolset(tool) for tool in node["tools"]):
-        yield node
-    inner = [tool["agent"] for tool in node["tools"] if tool["agent"]]
-    for child in (*node["sub_agents"], *node["nodes"], *inner):
-        yield from _nodes_with_toolsets(child)
-
-
-def _is_toolset(tool: Node) -> bool:
-    return tool.get("type") == "toolset"
 
 
 def _newest_call(session_pks: Collection[int], agent: str) -> ModelCall | None:
@@ -70,7 +56,7 @@ def _newest_call(session_pks: Collection[int], agent: str) -> ModelCall | None:
 
 
 def _set_seen(node: Node, call: ModelCall) -> None:
-    toolsets = [tool for tool in node["tools"] if _is_toolset(tool)]
+    toolsets = [tool for tool in node["tools"] if is_toolset(tool)]
     described_names = {tool["name"] for tool in node["tools"]} | TOOLS_OF_ADK
     tools = [
         _describe_tool(tool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
@@ -15,11 +15,12 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum
 
 from sessions_app.prices import current_prices
 from sessions_app.prices.costs import Cost, usages_cost
-from sessions_app.search.execution.column_terms import id_starts_with
+from sessions_app.search.execution.field_terms import id_starts_with
 from sessions_app.store.errors import NotFound
 from sessions_app.store.events.call_usage import CALL_COLUMNS, CallUsage, recorded_call_usage
 from sessions_app.store.models import AgentSession, Event, ModelCall, Run, Span, Trace
 from sessions_app.traces.pauses import Pauses
+from sessions_app.traces.tool_exchanges import ToolExchange, read_exchanges
 
 SCALE = 1000
 """Units of the time axis."""
@@ -53,6 +54,13 @@ STAGES = {
     Trace.CUT_OFF: "cut off: cancelled, or its process ended",
 }
 
+SPAN_SUBJECTS = {
+    Span.Kind.INVOCATION: ("run", "gen_ai.workflow.name"),
+    Span.Kind.AGENT: ("agent", "gen_ai.agent.name"),
+    Span.Kind.MODEL: ("model", "gen_ai.request.model"),
+    Span.Kind.TOOL: ("tool", "gen_ai.tool.name"),
+}
+"""By kind of span: the word for what it measures, and the attribute with its name."""
 
 ENDS = frozenset({"end", "failed", Trace.CUT_OFF})
 """Stages that end an invocation, until it is answered or resumed."""
@@ -68,11 +76,16 @@ class Bar:
         kind: `Span.Kind`.
         depth: number of spans that it is inside of.
         seconds: its duration.
+        label: what it measures, such as `tool get_weather`.
+        name: as recorded, such as `execute_tool get_weather`.
         failed, message: whether it ended with an error, and its message.
+        repeats_error: a span directly inside it failed with the same message and shows it.
         attributes: of the span, without credentials.
+        exchange: arguments and result of its tool call; None if it is none, or no event has it.
     """
 
     span_id: str
+    label: str
     name: str
     kind: str
     depth: int
@@ -83,6 +96,8 @@ class Bar:
     message: str
     seq: int | None
     attributes: dict[str, Any]
+    repeats_error: bool = False
+    exchange: ToolExchange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +165,21 @@ def with_call_totals(rows: QuerySet[Trace]) -> QuerySet[Trace]:
     )
 
 
+def with_messages(rows: QuerySet[Trace]) -> QuerySet[Trace]:
+    """Annotate traces with `message_seq` and `message_summary` of the message that began their invocation."""
+    messages = Event.objects.filter(
+        session=OuterRef("session"), invocation_id=OuterRef("invocation_id"), author="user"
+    ).order_by("seq")
+    return rows.annotate(
+        message_seq=Subquery(messages.values("seq")[:1]),
+        message_summary=Subquery(messages.values("summary")[:1]),
+    )
+
+
 def read_trace_costs(rows: Sequence[Trace]) -> dict[int, Cost | None]:
-    """Return the costs of the model calls of traces by primary key. One query; none without a price list."""
+    """Return the costs of the model calls of traces by primary key. One query; none without prices."""
     prices = current_prices()
-    if not prices.prices or not rows:
+    if not prices.has_prices or not rows:
         return {}
     pk_by_invocation = {(row.session_id, row.invocation_id): row.pk for row in rows}
     conditions = (Q(session=session, invocation_id=name) for session, name in pk_by_invocation)
@@ -217,26 +243,61 @@ def _build_bars(session: AgentSession, spans: Sequence[Span], pauses: Pauses) ->
     first, last = spans[0].started_ns / 1e9, max(span.ended_ns for span in spans) / 1e9
     total_s = max(1e-9, pauses.work(first, last))
     seqs = _event_seqs(session, [span.event_id for span in spans if span.event_id])
+    exchanges = read_exchanges(session, spans)
+    errors_inside = {(span.parent_id, span.message) for span in spans if span.failed}
     bars = [
-        Bar(
-            span.span_id,
-            span.name,
-            span.kind,
+        _build_bar(
+            span,
             depth,
-            *_bar_position(
+            _bar_position(
                 pauses.work(first, span.started_ns / 1e9),
                 pauses.work(span.started_ns / 1e9, span.ended_ns / 1e9),
                 total_s,
             ),
-            (span.ended_ns - span.started_ns) / 1e9,
-            span.failed,
-            span.message,
-            seqs.get(span.event_id),
-            json.loads(span.attributes),
+            seq=seqs.get(span.event_id),
+            repeats_error=(span.span_id, span.message) in errors_inside,
+            exchange=exchanges.get(span.span_id),
         )
         for depth, span in _in_order(spans)
     ]
     return bars, total_s
+
+
+def _build_bar(
+    span: Span,
+    depth: int,
+    position: tuple[int, int],
+    *,
+    seq: int | None,
+    repeats_error: bool,
+    exchange: ToolExchange | None,
+) -> Bar:
+    """Return the bar of a span at a position as `_bar_position` returns it."""
+    attributes = json.loads(span.attributes)
+    start, width = position
+    return Bar(
+        span_id=span.span_id,
+        label=_label_span(span, attributes),
+        name=span.name,
+        kind=span.kind,
+        depth=depth,
+        start=start,
+        width=width,
+        seconds=(span.ended_ns - span.started_ns) / 1e9,
+        failed=span.failed,
+        message=span.message,
+        seq=seq,
+        attributes=attributes,
+        repeats_error=repeats_error,
+        exchange=exchange,
+    )
+
+
+def _label_span(span: Span, attributes: Mapping[str, Any]) -> str:
+    """Return the word and name of what a span measures; its recorded name if no attribute names it."""
+    word, attribute = SPAN_SUBJECTS.get(Span.Kind(span.kind), ("", ""))
+    subject = attributes.get(attribute)
+    return f"{word} {subject}" if subject else span.name
 
 
 def _bar_position(start: float, length: float, total_s: float) -> tuple[int, int]:

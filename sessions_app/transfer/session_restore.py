@@ -28,7 +28,7 @@ def restore_session(key: SessionKey, events: list[Any], state: dict[str, Any], t
         AlreadyExists: the id is taken.
         BadInput: an id cannot be stored, or an event cannot be read.
     """
-    check_ids(key)
+    key = check_ids(key)
     if AgentSession.objects.filter(**key._asdict()).exists():
         raise AlreadyExists(
             f"Session already exists: {key.session_id}", hint="Leave the id out to have one made."

@@ -15,6 +15,9 @@ SMALLEST_STEP = {"seconds": 0.001, "tokens": 1.0, "number": 1.0}
 LABELS = 6
 """Approximate number of times on the axis."""
 
+BAR_WIDTH = 0.7
+"""Share of an hour or day that its bar takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dot:
@@ -45,6 +48,8 @@ class Plot:
     trend: Trend
     title: str
     figure: str
+    area_height: float = 150.0
+    labels: int = LABELS
 
     @property
     def name(self) -> str:
@@ -61,7 +66,7 @@ class Plot:
     @cached_property
     def area(self) -> PlotArea:
         """The area of the lines."""
-        return PlotArea(len(self.trend.starts), top=10.0, height=150.0, limit=self.scale[-1])
+        return PlotArea(len(self.trend.starts), top=10.0, height=self.area_height, limit=self.scale[-1])
 
     @property
     def height(self) -> float:
@@ -75,10 +80,14 @@ class Plot:
 
     @property
     def times(self) -> list[tuple[float, str]]:
-        """Times on the axis: x and name."""
-        interval = max(1, round(len(self.trend.starts) / LABELS))
-        label = self.trend.filter.time_label
-        return [(self._time_x(start), label(start)) for start in self.trend.starts[interval // 2 :: interval]]
+        """Times on the axis: x and day, or the hour if the time before has the same day."""
+        interval = max(1, round(len(self.trend.starts) / self.labels))
+        ticks, shown_day = [], ""
+        for start in self.trend.starts[interval // 2 :: interval]:
+            day, _, hour = self.trend.filter.time_label(start).partition(", ")
+            ticks.append((self._time_x(start), hour if hour and day == shown_day else day))
+            shown_day = day
+        return ticks
 
     @cached_property
     def lines(self) -> list[Line]:
@@ -87,6 +96,16 @@ class Plot:
             Line(color, group, dots, list(self._polyline_points(dots)))
             for color, group in enumerate(self.trend.groups, start=1)
             if (dots := self._group_dots(group))
+        ]
+
+    @property
+    def bars(self) -> list[tuple[float, float, float, float]]:
+        """Bars of the values: x, y, width and height."""
+        width = round(BAR_WIDTH * 100 / len(self.trend.starts), 3)
+        return [
+            (round(dot.x - width / 2, 3), dot.y, width, round(self.area.bottom - dot.y, 2))
+            for line in self.lines
+            for dot in line.dots
         ]
 
     def _group_values(self, group: Group) -> Iterator[tuple[int, float]]:

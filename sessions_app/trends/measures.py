@@ -49,6 +49,7 @@ MEASURES = {
     measure.slug: measure
     for measure in (
         TrendMeasure("invocation-time", "Time of invocations", Source.INVOCATION, "seconds", LATENCY),
+        TrendMeasure("invocations", "Invocations", Source.INVOCATION, "number", (("Number", "count"),)),
         TrendMeasure("model-latency", "Latency of model calls", Source.MODEL, "seconds", LATENCY),
         TrendMeasure("first-token", "Time to the first token", Source.MODEL, "seconds", FIRST_TOKEN),
         TrendMeasure("tool-latency", "Latency of tool calls", Source.TOOL, "seconds", LATENCY),
@@ -90,7 +91,7 @@ GROUPINGS = {
         Grouping("agent", "Agent", Dimension.AGENT, "value", "author"),
         Grouping("model", "Model", Dimension.ALL, "name", "model"),
         Grouping("tool", "Tool", Dimension.ALL, "name", "tool"),
-        Grouping("problem", "Problem", Dimension.ALL, "name", "problem"),
+        Grouping("problem", "Kind of problem", Dimension.ALL, "name", "problem"),
         Grouping("user", "User", Dimension.USER, "value", "user"),
         Grouping("code", "Code version", Dimension.CODE, "value", "code"),
     )
@@ -157,6 +158,11 @@ class Figures:
     cached_tokens: int
     output_tokens: int
     cost: float | None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of input and output."""
+        return self.input_tokens + self.output_tokens
 
     @property
     def error_rate(self) -> float:

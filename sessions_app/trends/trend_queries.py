@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -14,7 +14,7 @@ from sessions_app.prices import Prices, current_prices
 from sessions_app.search.query.terms import Field, Query
 from sessions_app.store.database.skip_scan import distinct_values
 from sessions_app.store.models import TrendBucket
-from sessions_app.trends.measures import Dimension, Figures, Grouping, PricedTotals, TrendMeasure
+from sessions_app.trends.measures import Dimension, Figures, Grouping, PricedTotals, Source, TrendMeasure
 from sessions_app.trends.rollup import DAY, HOUR, Totals
 
 GROUPS = 6
@@ -24,17 +24,24 @@ DAYS = (2, 7, 30, 90)
 """Possible lengths of a trend. Two days are shown by hour."""
 
 DEFAULT_DAYS = 30
+LEAST_STEPS = 12
+"""Least hours or days of a trend that fits the data."""
+
 UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class TrendFilter:
-    """Measure, groups, time and app of a trend. An empty app means all apps."""
+    """Measure, groups, time and app of a trend. An empty app means all apps.
+
+    `since`: the time before which there is no data, so that it is not shown.
+    """
 
     measure: TrendMeasure
     grouping: Grouping
     days: int
     app: str = ""
+    since: int = 0
 
     @property
     def hourly(self) -> bool:
@@ -49,7 +56,8 @@ class TrendFilter:
     def starts(self, now: float) -> range:
         """Return the starts of the hours or days, up to the current one."""
         end = int(now // self.step * self.step) + self.step
-        return range(end - self.days * DAY, end, self.step)
+        since = min(self.since // self.step * self.step, end - LEAST_STEPS * self.step)
+        return range(max(end - self.days * DAY, since), end, self.step)
 
     def time_label(self, start: int) -> str:
         """Return the name of an hour or day."""
@@ -93,13 +101,31 @@ class Trend:
         return f"money {self.currency}" if unit == "money" else unit
 
 
+def fit_time(app: str, now: float | None = None) -> tuple[int, int]:
+    """Return the shortest length of a trend that has everything recorded in the longest one, and when that begins.
+
+    At most two queries.
+    """
+    time_now = time.time() if now is None else now
+    rows = bucket_rows(Source.INVOCATION, Dimension.ALL, hourly=True, app=app)
+    oldest = rows.filter(start__gte=time_now - DAYS[-1] * DAY).aggregate(start=Min("start"))["start"]
+    if oldest is None:
+        return DEFAULT_DAYS, 0
+    steps = {days: HOUR if days == DAYS[0] else DAY for days in DAYS}
+    fitting = (days for days, step in steps.items() if oldest >= time_now // step * step + step - days * DAY)
+    return next(fitting, DAYS[-1]), oldest
+
+
 def read_trend(criteria: TrendFilter, now: float | None = None) -> Trend:
     """Return a trend. Two queries; a third one for all apps."""
     starts = criteria.starts(time.time() if now is None else now)
-    rows = _matching_buckets(criteria, starts)
-    names = _largest_groups(rows, criteria.grouping)
+    rows, grouping = _matching_buckets(criteria, starts), criteria.grouping
+    names = _largest_groups(rows, grouping)
     prices = current_prices()
-    groups = list(_build_groups(rows, criteria, names[:GROUPS], prices))
+    shown_rows = rows.filter(**{f"{grouping.column}__in": names[:GROUPS]})
+    groups = build_groups(
+        shown_rows, grouping.column, names[:GROUPS], prices, is_code=grouping.slug == "code"
+    )
     return Trend(criteria, starts, groups, len(names) > GROUPS, prices.currency)
 
 
@@ -110,11 +136,40 @@ def code_label(version: str, revision: str) -> str:
     return f"{revision[:7]}+ {version[:7]}" if revision.endswith("+") else revision[:7]
 
 
+def bucket_apps(
+    *, hourly: bool, measure: str = Source.INVOCATION, dimension: str = Dimension.ALL
+) -> list[str]:
+    """Return the apps with buckets of a measure and dimension. One query."""
+    conditions = {"measure": str(measure), "dimension": str(dimension), "hourly": hourly}
+    return distinct_values(TrendBucket._meta.db_table, "app_name", conditions)
+
+
 def bucket_rows(measure: str, dimension: str, *, hourly: bool, app: str) -> QuerySet[TrendBucket]:
     """Return the buckets of a measure and dimension. Without an app, all apps are named, so that the index is used."""
-    conditions = {"measure": measure, "dimension": dimension, "hourly": hourly}
-    apps = [app] if app else distinct_values(TrendBucket._meta.db_table, "app_name", conditions)
-    return TrendBucket.objects.filter(**conditions, app_name__in=apps).order_by()
+    apps = [app] if app else bucket_apps(hourly=hourly, measure=measure, dimension=dimension)
+    rows = TrendBucket.objects.filter(measure=measure, dimension=dimension, hourly=hourly, app_name__in=apps)
+    return rows.order_by()
+
+
+def build_groups(
+    rows: Iterable[TrendBucket], column: str, names: Iterable[str], prices: Prices, *, is_code: bool = False
+) -> list[Group]:
+    """Return a group for each of these values of a column of buckets. `is_code`: the values are code versions."""
+    points: defaultdict[str, defaultdict[int, PricedTotals]] = defaultdict(lambda: defaultdict(PricedTotals))
+    group_totals: defaultdict[str, PricedTotals] = defaultdict(PricedTotals)
+    for row in rows:
+        name, totals = getattr(row, column), Totals.of(row)
+        points[name][row.start].add(row.start, row.name, totals)
+        group_totals[name].add(row.start, row.name, totals)
+    return [
+        Group(
+            name,
+            (code_label(name, group_totals[name].totals.label) if is_code else name) or UNKNOWN,
+            Figures.of(group_totals[name], prices),
+            {start: Figures.of(point, prices) for start, point in sorted(points[name].items())},
+        )
+        for name in names
+    ]
 
 
 def _matching_buckets(criteria: TrendFilter, starts: range) -> QuerySet[TrendBucket]:
@@ -130,21 +185,3 @@ def _largest_groups(rows: QuerySet[TrendBucket], grouping: Grouping) -> list[str
         rank=Min("first_at") if newest_first else Sum("count")
     )
     return [name for name, _ in ranked.order_by("-rank", grouping.column)[: GROUPS + 1]]
-
-
-def _build_groups(
-    rows: QuerySet[TrendBucket], criteria: TrendFilter, names: Sequence[str], prices: Prices
-) -> Iterator[Group]:
-    column = criteria.grouping.column
-    points: defaultdict[str, dict[int, PricedTotals]] = defaultdict(dict)
-    group_totals: defaultdict[str, PricedTotals] = defaultdict(PricedTotals)
-    for row in rows.filter(**{f"{column}__in": names}):
-        name, totals = getattr(row, column), Totals.of(row)
-        points[name].setdefault(row.start, PricedTotals()).add(row.start, row.name, totals)
-        group_totals[name].add(row.start, row.name, totals)
-    for name in names:
-        label = (
-            code_label(name, group_totals[name].totals.label) if criteria.grouping.slug == "code" else name
-        )
-        figures = {start: Figures.of(point, prices) for start, point in sorted(points[name].items())}
-        yield Group(name, label or UNKNOWN, Figures.of(group_totals[name], prices), figures)

@@ -41,6 +41,12 @@ class InvocationQuery(QueryForm):
     session = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1)
 
 
+class DrawingQuery(QueryForm):
+    """Which tools the drawing of an agent has: `tools=all` means all of them, otherwise those that `draw` selects."""
+
+    tools = forms.ChoiceField(required=False, choices=[("all", "all")])
+
+
 async def agent(request: HttpRequest, app_name: str) -> HttpResponse:
     """Show an agent's description, or why it cannot be loaded. A request for the part `agent-card` loads it first.
 
@@ -68,9 +74,12 @@ def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None)
         "sessions": sessions,
         "ttl": ttl,
         "tree": tree,
-        "drawing": draw(tree, path_taken.turns, path_taken.called)
-        if tree and path_taken
-        else draw(tree)
+        "drawing": draw(
+            tree,
+            path_taken.turns if path_taken else (),
+            path_taken.called if path_taken else None,
+            all_tools=bool(DrawingQuery(request.GET).read()["tools"]),
+        )
         if tree
         else None,
         "path": path_taken,
@@ -123,7 +132,17 @@ def _render_status_card(request: HttpRequest, app_name: str, problem: DevUIError
     return render(request, CARD + "#checked", context)
 
 
-MENU_PLACES = ("sessions", "state", "runs", "traces", "trends", "artifacts", "memory", "evals")
+MENU_PLACES = (
+    "sessions",
+    "problems",
+    "evals",
+    "trends",
+    "runs",
+    "traces",
+    "state",
+    "artifacts",
+    "memory",
+)
 """Route names of lists that `?app=` filters. On other pages the menu links to the app's own page."""
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import urlencode
 
 from sessions_app.branches import session_comparison as comparing
 from sessions_app.branches.fork import fork, fork_title
@@ -14,21 +16,23 @@ from sessions_app.forms.branches import CompareQuery, ForkForm, ForkQuery, Rewin
 from sessions_app.http import person_name, render_partial, wants_partial
 from sessions_app.lookup import find_event, find_session
 from sessions_app.paths import session_url
-from sessions_app.sessions import overview, storage_location
+from sessions_app.search.query.parsing import parse
+from sessions_app.search.query.scanner import QueryError
+from sessions_app.sessions import listing, overview, storage_location
 from sessions_app.store import realms
 from sessions_app.store.errors import AlreadyExists, BadInput, StaleSession
 from sessions_app.store.models import AgentSession, Event, Scope
 from sessions_app.store.runs.session_runs import active_run
 from sessions_app.store.sessions import lineage
 from sessions_app.store.state import differences
-from sessions_app.timeline.siblings import read_siblings
+from sessions_app.timeline.siblings import find_healthy_session, read_siblings
 
 REWIND = "devui/sessions/branches/rewind.html"
 FORK = "devui/sessions/branches/fork.html"
 COMPARE = "devui/sessions/branches/compare.html"
 
 DIALOG = "dialog-content"
-MOST_KEYS = 20
+MAX_KEYS = 20
 """Maximum number of changed shared keys on the fork form."""
 
 Context = dict[str, Any]
@@ -101,16 +105,19 @@ def fork_session(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def compare(request: HttpRequest) -> HttpResponse:
-    """Show two sessions side by side after their common events; without a second one, offer sessions to choose."""
+    """Show two sessions side by side after their common events; without a second one, offer sessions to choose.
+
+    Raises:
+        BadInput: not exactly two sessions of a list are selected.
+        SessionMissing: no such session.
+    """
     query = CompareQuery(request.GET).read()
+    if query["session"]:
+        return HttpResponseRedirect(_selected_address(query["session"]))
     left = find_session(query["left"])
-    context: Context = {
-        "left": left,
-        "app_name": left.app_name,
-        "query": query,
-        "choices": _comparable_sessions(left),
-    }
+    context: Context = {"left": left, "app_name": left.app_name, "query": query}
     if query["right"] is None:
+        context |= {"healthy": find_healthy_session(left), **_choice_context(left, query["q"])}
         return render(request, COMPARE, context)
     right = find_session(query["right"])
     context |= {"right": right, **_turn_context(left, right, query)}
@@ -130,13 +137,39 @@ def _turn_context(left: AgentSession, right: AgentSession, query: Context) -> Co
     return {"common": common, "page": comparing.read_turns(left, right, *after)}
 
 
+def _selected_address(selected: list[str]) -> str:
+    """Return the address that compares the two sessions that are selected in a list."""
+    if len(selected) != 2:
+        raise BadInput(
+            f"A comparison needs two sessions, and {len(selected)} are selected.",
+            hint="Go back, and select exactly two sessions.",
+        )
+    left, right = selected
+    return f"{reverse('session-compare')}?{urlencode({'left': left, 'right': right})}"
+
+
+def _choice_context(session: AgentSession, text: str) -> Context:
+    """Return the sessions to choose from: those that match a query, or relatives and the newest of the app."""
+    if not text:
+        return {"choices": _comparable_sessions(session)}
+    try:
+        filters = listing.SessionFilter(app=session.app_name, query=parse(text))
+    except QueryError as problem:
+        return {"choices": [], "problem": problem}
+    page = listing.list_page(filters)
+    return {
+        "choices": [row for row in page.rows if row.pk != session.pk],
+        "more_url": f"{reverse('sessions')}?{urlencode({'app': session.app_name, 'q': text})}",
+    }
+
+
 def _comparable_sessions(session: AgentSession) -> list[AgentSession]:
     """Return sessions to compare with: parent and forks first, then the newest of the app."""
     parent = lineage.find_parent(session)
     above = [parent] if parent else []
     sessions = {
         candidate.pk: candidate
-        for candidate in (*above, *lineage.list_forks(session), *read_siblings(session))
+        for candidate in (*above, *lineage.list_forks(session).sessions, *read_siblings(session))
     }
     sessions.pop(session.pk, None)
     return list(sessions.values())
@@ -146,7 +179,7 @@ def _changed_shared_keys(session: AgentSession, seq: int | None) -> Context:
     """Return the shared keys that have changed since event `seq`; they decide which shared state a fork should use."""
     if not seq or not 0 < seq <= session.last_seq:
         return {}
-    difference = differences.diff(session, find_event(session, seq=seq), limit=MOST_KEYS)
+    difference = differences.diff(session, find_event(session, seq=seq), limit=MAX_KEYS)
     keys = [entry for entry in difference.keys if entry.scope != Scope.SESSION]
     return {"keys": keys, "more": difference.counts[Scope.USER] + difference.counts[Scope.APP] - len(keys)}
 

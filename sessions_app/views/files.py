@@ -19,7 +19,15 @@ from sessions_app.store.events.content import find_blob
 SANDBOX = "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'"
 """Forbids scripts and forms, isolates the origin, and loads nothing from other hosts."""
 
-PDF_POLICY = "default-src 'none'; object-src 'self'; base-uri 'none'; form-action 'none'"
+RENDERED_HTML_POLICY = (
+    "sandbox; default-src 'none'; img-src data:; font-src data:; media-src data:; style-src 'unsafe-inline'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+"""Shows an HTML file with its inline styles, in an opaque origin; it runs no scripts and loads nothing."""
+
+PDF_POLICY = (
+    "default-src 'none'; object-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
 """Browsers do not start their PDF viewer in a sandbox; scripts of a PDF cannot reach a page from the viewer."""
 
 URL_SAFE = bytes.maketrans(b"-_", b"+/")

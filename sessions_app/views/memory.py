@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django import forms
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -29,6 +30,9 @@ from sessions_app.tables.table import Arrangement
 
 LIST = "devui/memory/list.html"
 DELETE = "devui/memory/delete.html"
+MAX_FORGOTTEN = 100
+"""Entries that one request deletes."""
+
 FILTERS = ("app", "user", "session", "realm")
 
 
@@ -102,25 +106,58 @@ def _error_context(request: HttpRequest, form: SessionIdsForm, problem: DevUIErr
     return {**_page_context(request, MemoryQuery(owner).read()), "problem": problem, "form_fields": fields}
 
 
-def delete(request: HttpRequest, pk: int) -> HttpResponse:
-    """Ask for confirmation; on POST delete a memory entry for good.
+def delete(request: HttpRequest) -> HttpResponse:
+    """Ask for confirmation; on POST delete memory entries for good.
 
     Raises:
         NotFound: there is no such entry.
-        BadInput: the entry belongs to an eval attempt.
+        BadInput: no entry is named, too many are, or one belongs to an eval attempt.
     """
-    entry = memory_list.find_removable_entry(pk)
-    owner = {"app": entry.app_name, "user": entry.user_id, "realm": entry.realm}
-    back = _filtered_url("memory", owner)
+    entries = [memory_list.find_removable_entry(pk) for pk in _read_keys(request)]
+    back = _owner_url(entries)
     if request.method == "POST":
-        note_object(request, entry.user_id, entry.entry_id, app=entry.app_name)
-        memory_entries.remove_entry(
-            memory_entries.make_owner(entry.realm, entry.app_name, entry.user_id), entry.entry_id
-        )
+        _note_entries(request, entries)
+        with transaction.atomic():
+            for entry in entries:
+                owner = memory_entries.make_owner(entry.realm, entry.app_name, entry.user_id)
+                memory_entries.remove_entry(owner, entry.entry_id)
         return redirect(back)
-    [row] = memory_list.build_rows([entry])
-    context = {"row": row, "app_name": entry.app_name, "back": back}
+    address = reverse("memory-delete", query={"entry": [entry.pk for entry in entries]})
+    context = {"rows": memory_list.build_rows(entries), "address": address, "back": back}
     return render_partial(request, DELETE, context, partial="question", target="dialog-content")
+
+
+def _read_keys(request: HttpRequest) -> list[int]:
+    """Return the keys of the entries that an address names.
+
+    Raises:
+        BadInput: it names none, too many, or a key is invalid.
+    """
+    try:
+        keys = list(dict.fromkeys(map(pagination.integer_key, request.GET.getlist("entry"))))
+    except ValueError as error:
+        raise BadInput(
+            "The key of a memory entry is not valid.", hint="Select entries in the list."
+        ) from error
+    if not 0 < len(keys) <= MAX_FORGOTTEN:
+        raise BadInput(
+            f"1 to {MAX_FORGOTTEN} entries can be forgotten at once.", hint="Select entries in the list."
+        )
+    return keys
+
+
+def _owner_url(entries: Sequence[MemoryEntry]) -> str:
+    """Return the address of the list of the entries' owner; of all entries if they have several."""
+    owners = {(entry.app_name, entry.user_id, entry.realm) for entry in entries}
+    values = owners.pop() if len(owners) == 1 else ("", "", "")
+    return _filtered_url("memory", dict(zip(("app", "user", "realm"), values, strict=True)))
+
+
+def _note_entries(request: HttpRequest, entries: Sequence[MemoryEntry]) -> None:
+    """Set the entries as the objects of a request, and their app if they have one app."""
+    apps = {entry.app_name for entry in entries}
+    names = ", ".join(f"{entry.user_id}/{entry.entry_id}" for entry in entries)
+    note_object(request, names, app=apps.pop() if len(apps) == 1 else "")
 
 
 def _external_url(query: Mapping[str, Any]) -> str:
@@ -137,7 +174,7 @@ def _search_context(table: Arrangement[MemoryRow], query: Mapping[str, Any]) -> 
 
 
 def _list_context(table: Arrangement[MemoryRow], query: Mapping[str, Any]) -> dict[str, Any]:
-    page = pagination.paginate(_filter_entries(query), table.order, query["before"])
+    page = pagination.paginate(_filter_entries(query), table.order, query["before"], is_counted=True)
     return table.page_context(page, memory_list.build_rows(page.rows))
 
 

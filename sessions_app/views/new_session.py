@@ -9,7 +9,7 @@ from django.shortcuts import render
 
 from sessions_app.agents.folder import find_initial_state, initial_state_fault
 from sessions_app.external import session_creation
-from sessions_app.forms.sessions import NewSessionForm
+from sessions_app.forms.sessions import DEFAULT_USER, NewSessionForm
 from sessions_app.http import note_object, redirect_to, render_partial, wants_partial
 from sessions_app.paths import session_url
 from sessions_app.sessions import overview
@@ -27,7 +27,7 @@ def new(request: HttpRequest) -> HttpResponse:
 
     The part `session-facts` shows the initial state and the active session of the form's app and user.
     """
-    initial = {"app": request.GET.get("app", ""), "user": request.GET.get("user", "user")}
+    initial = {"app": request.GET.get("app", ""), "user": request.GET.get("user", DEFAULT_USER)}
     form = NewSessionForm(request.POST or None, initial=initial)
     if wants_partial(request, FACTS):
         return render(request, f"{PAGE}#facts", {**_app_facts(**initial), "form": form})
@@ -47,11 +47,11 @@ def new(request: HttpRequest) -> HttpResponse:
 
 def _app_facts(app: str, user: str) -> dict[str, Any]:
     """Return the app's initial state, or why its file cannot be used, and the user's active session."""
-    knows = bool(app) and is_storable(user, "")
+    can_look_up = bool(app) and is_storable(app, user)
     return {
         "seed": find_initial_state(app),
         "seed_fault": initial_state_fault(app),
-        "active": active_session.find_active(app, user) if knows else None,
+        "active": active_session.find_active(app, user) if can_look_up else None,
     }
 
 

@@ -18,18 +18,21 @@ from sessions_app.forms.query import QueryForm
 from sessions_app.http import redirect_to, render_partial, wants_partial
 from sessions_app.lookup import find_session
 from sessions_app.problems import DetectorScope, Severity, problem_queries
+from sessions_app.problems.problem_groups import read_problem_groups
 from sessions_app.problems.problem_queries import ShownProblem
 from sessions_app.store.models import AgentSession
 from sessions_app.store.state import drift
 from sessions_app.store.state.drift import Drift
+from sessions_app.tables import problem_columns
 
 PAGE = "devui/problems/problems.html"
+LIST = "devui/problems/list.html"
 TITLES = {Severity.ERROR: "Errors", Severity.WARNING: "Warnings", Severity.NOTE: "Notes"}
 
-MOST_LOOKS = 30
+MAX_CHECKS = 30
 """Times that an open page asks again, once a second, while events are being checked."""
 
-MOST_KEYS = 300
+MAX_KEYS = 300
 """Maximum number of keys of the state board that hints are sent for."""
 
 INVOCATIONS_UPDATED = 50
@@ -43,6 +46,20 @@ class ProblemQuery(QueryForm):
     invocation = forms.CharField(required=False, strip=False)
     scope = forms.ChoiceField(required=False, choices=[(scope, scope) for scope in DetectorScope])
     looks = forms.IntegerField(required=False, min_value=0)
+
+
+def index(request: HttpRequest) -> HttpResponse:
+    """Show the problems of all apps, or of `?app=`, by kind and app."""
+    table = problem_columns.TABLE.arrange(request)
+    app = request.GET.get("app", "")
+    context = {**table.whole_context(read_problem_groups(app)), "app": app, "is_filtered": bool(app)}
+    return render_partial(request, LIST, context, partial="problems")
+
+
+def csv_file(request: HttpRequest) -> HttpResponse:
+    """Download the problems as CSV, in the order and with the columns of the list."""
+    table = problem_columns.TABLE.arrange(request)
+    return table.csv_response(table.sort_rows(read_problem_groups(request.GET.get("app", ""))))
 
 
 def problems(request: HttpRequest, pk: int) -> HttpResponse:
@@ -94,12 +111,12 @@ def hints(request: HttpRequest, pk: int) -> HttpResponse:
 def _board_hints(session: AgentSession) -> dict[str, Any]:
     """Return the problems of the current state by key, and its size. Drift is compared with the stored values now."""
     problems = problem_queries.read_problems(session, scope=DetectorScope.STATE)
-    drifted = drift.find_drift(session, most=MOST_KEYS).drifts
+    drifted = drift.find_drift(session, most=MAX_KEYS).drifts
     return {
         "session": session,
         "mark": problem_queries.read_mark(session),
         "state_size": problems.state_size,
-        "keys": _group_by_key(problems.state_rows, drifted)[:MOST_KEYS],
+        "keys": _group_by_key(problems.state_rows, drifted)[:MAX_KEYS],
     }
 
 
@@ -116,7 +133,7 @@ def _group_by_key(problems: Sequence[ShownProblem], drifted: Sequence[Drift]) ->
 def _next_url(pk: int, query: Mapping[str, Any]) -> str:
     """Return the address at which the page asks again; empty after many times."""
     looks = (query["looks"] or 0) + 1
-    if looks > MOST_LOOKS:
+    if looks > MAX_CHECKS:
         return ""
     chosen = {name: query[name] for name in ("code", "invocation", "scope") if query[name]}
     return f"{paths.url_by_key('session-problems', pk)}?{urlencode({**chosen, 'looks': looks})}"

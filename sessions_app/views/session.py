@@ -46,7 +46,7 @@ KEYS_SHOWN = 30
 KEYS_AT_MOST = 60
 """Keys of a scope that the state board shows per page once expanded."""
 
-MOST_WATCHED = 50
+MAX_WATCHED = 50
 
 RAW_DEPTH = 6
 """Depth to which the JSON of an event is initially expanded."""
@@ -145,7 +145,7 @@ def _lineage_context(page: PageRequest) -> Context:
         "origin": lineage.read_origin(page.session),
         "parent": lineage.find_parent(page.session),
         "imported_from": lineage.imported_from(page.session),
-        "forks": [] if page.selected else lineage.list_forks(page.session),
+        "forks": None if page.selected else lineage.list_forks(page.session),
         "in_own_realm": realms.is_isolated_fork(page.session),
     }
 
@@ -248,7 +248,7 @@ def _board_context(page: PageRequest) -> Context:
         session,
         selected,
         limit=limit,
-        watched=query["watch"][:MOST_WATCHED],
+        watched=query["watch"][:MAX_WATCHED],
         like=query["key"],
         begin=query["begin"],
         client_board=_client_board(page),

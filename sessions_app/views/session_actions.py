@@ -6,19 +6,18 @@ For htmx an action returns only what changes around the list; the list itself po
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 
 from sessions_app.forms.lists import SavedViewForm, SessionActionForm
 from sessions_app.forms.sessions import SessionTitleForm
 from sessions_app.http import (
     download,
     download_page,
+    local_address,
     note_object,
     person_name,
     redirect_to,
@@ -68,7 +67,7 @@ def undo(request: HttpRequest, batch: str) -> HttpResponse:
     """
     deletion.undo(batch)
     if not _is_htmx(request):
-        return HttpResponseRedirect(_next_url(request.POST.get("next")))
+        return HttpResponseRedirect(local_address(request.POST.get("next"), reverse("sessions")))
     response = render(request, f"{DELETED}#line", {"deleted": deletion.recent_batches(), "is_swapped": True})
     return _add_triggers(response, "sessions-back")
 
@@ -93,7 +92,11 @@ def rename(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         labels.rename(pk, form.cleaned_data["title"], person=person_name(request))
         return _finish_action(request)
-    context = {"form": form, "session": session, "next": _next_url(request.GET.get("next"))}
+    context = {
+        "form": form,
+        "session": session,
+        "next": local_address(request.GET.get("next"), reverse("sessions")),
+    }
     return render_partial(
         request, RENAME, context, partial="form", target="dialog-content", status=422 if form.errors else 200
     )
@@ -113,7 +116,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
         return _redirect_after_deletion(request, deletion.delete([pk]))
     context = {
         "session": session,
-        "next": _next_url(request.GET.get("next")),
+        "next": local_address(request.GET.get("next"), reverse("sessions")),
         "in_own_realm": realms.is_isolated_fork(session),
     }
     return render_partial(
@@ -170,7 +173,7 @@ def _render_deletion(request: HttpRequest, result: deletion.DeletionResult) -> H
 
 def _redirect_after_deletion(request: HttpRequest, result: deletion.DeletionResult) -> HttpResponse:
     """Redirect; a cookie makes the list show the message with *Undo*, at an address that stays as it was."""
-    response = HttpResponseRedirect(_next_url(request.POST.get("next")))
+    response = HttpResponseRedirect(local_address(request.POST.get("next"), reverse("sessions")))
     if result.batch:
         response.set_cookie(
             DELETED_COOKIE,
@@ -204,7 +207,7 @@ def _finish_action(request: HttpRequest) -> HttpResponse:
     """Close the dialog and refresh the list (htmx), or redirect."""
     if _is_htmx(request):
         return _add_triggers(HttpResponse(status=204), "poll", "done")
-    return HttpResponseRedirect(_next_url(request.POST.get("next")))
+    return HttpResponseRedirect(local_address(request.POST.get("next"), reverse("sessions")))
 
 
 def _go_to_list(request: HttpRequest, query: str) -> HttpResponse:
@@ -219,10 +222,3 @@ def _add_triggers(response: HttpResponse, *events: str) -> HttpResponse:
 
 def _is_htmx(request: HttpRequest) -> bool:
     return bool(getattr(request, "htmx", False))
-
-
-def _next_url(address: Any) -> str:
-    """Return the address to go to afterwards if it is on this server, else that of the list."""
-    if address and url_has_allowed_host_and_scheme(address, allowed_hosts=None):
-        return str(address)
-    return reverse("sessions")

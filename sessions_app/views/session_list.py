@@ -13,12 +13,18 @@ from sessions_app.forms.lists import SessionListQuery, SessionQuery, SessionWatc
 from sessions_app.forms.query import CompletionQuery
 from sessions_app.http import render_partial, wants_partial
 from sessions_app.search import vocabulary
-from sessions_app.search.execution import session_queries, unindexed_scan
-from sessions_app.search.execution.hits import Hit
+from sessions_app.search.execution import scans, session_queries
+from sessions_app.search.execution.session_queries import Hit
 from sessions_app.search.query.completion import complete
-from sessions_app.search.query.correction import names_in, remark_names, remark_unknown_names
+from sessions_app.search.query.correction import (
+    names_in,
+    remark_names,
+    remark_other_case,
+    remark_unknown_names,
+    remark_word_starts,
+)
 from sessions_app.search.query.scanner import QueryError
-from sessions_app.search.query.terms import DESCRIPTIONS, Query
+from sessions_app.search.query.terms import DESCRIPTIONS, EXAMPLES, Query
 from sessions_app.sessions import deletion, labels, list_updates, listing, overview, saved_views
 from sessions_app.store import expiry
 from sessions_app.store.database import pagination
@@ -65,9 +71,10 @@ def index(request: HttpRequest) -> HttpResponse:
         "is_part": is_part,
     }
     context |= {
-        "unindexed_count": unindexed_scan.count_unindexed(),
+        "unindexed_count": scans.count_unindexed(),
         "watch": _watch_url(request, list_updates.shown_rows(page.rows, _row_mark), since),
         "remarks": _query_remarks(request, filters.query, is_nothing=context["is_nothing"]),
+        "word_starts": [word.text for word in filters.query.words if word.is_prefix],
     }
     if is_part:
         return render_partial(request, LIST, context, partial="sessions")
@@ -106,6 +113,7 @@ def _page_context(
         continue_query = table.query(**cursor, **scan_state)
     return {
         **table.page_context(page.others, _session_rows(page.others.rows, page.hits)),
+        "count_label": table.count_label(page.total),
         "first_url": "" if is_first else table.query(),
         "pending": page.pending,
         "continue_url": continue_url,
@@ -138,7 +146,7 @@ def _continue_search(
         "goes_on": True,
         "is_filtered": True,
         "arrived": arrived,
-        "many": list_updates.MOST_NEW,
+        "many": list_updates.MAX_NEW,
         "list": _filtered_url("sessions", request),
         "watch": _watch_url(request, shown_rows, since, arrived),
     }
@@ -199,7 +207,12 @@ def _query_remarks(request: HttpRequest, query: Query, *, is_nothing: bool) -> l
     known_words = vocabulary.read_vocabulary()
     remarks = remark_unknown_names(query, known_words, {*names} - existing)
     if is_nothing:
-        remarks = [*remark_names(query, known_words), *remarks]
+        remarks = [
+            *remark_names(query, known_words),
+            *remarks,
+            *remark_word_starts(query, vocabulary.find_word_starts(query)),
+            *remark_other_case(query, vocabulary.find_other_spellings(query)),
+        ]
     return [
         (text, suggestion, _filtered_url("sessions", request, q=suggestion) if suggestion else "")
         for text, suggestion in ((remark.message, remark.suggestion) for remark in remarks)
@@ -215,7 +228,7 @@ def completions(request: HttpRequest) -> HttpResponse:
 
 def query_help(request: HttpRequest) -> HttpResponse:
     """Show the help of the query language."""
-    context = {"terms": DESCRIPTIONS.items(), "next": reverse("sessions")}
+    context = {"examples": EXAMPLES.items(), "terms": DESCRIPTIONS.items(), "next": reverse("sessions")}
     return render_partial(request, HELP, context, partial="help", target="dialog-content")
 
 
@@ -237,7 +250,7 @@ def changes(request: HttpRequest) -> HttpResponse:
         "changed": table.draw(_session_rows(changed, hits), in_place=True),
         "gone": gone_pks,
         "arrived": arrived,
-        "many": list_updates.MOST_NEW,
+        "many": list_updates.MAX_NEW,
         "is_first_row": bool(arrived and not shown_rows.marks),
         "watch": _watch_url(request, shown_rows.after(changed, gone_pks, _row_mark), since, arrived),
         "list": _filtered_url("sessions", request),

@@ -98,8 +98,9 @@ def session_drift(request: HttpRequest, pk: int) -> HttpResponse:
         "foreign": sum(entry.why == drift.DriftCause.FOREIGN for entry in report.keys),
         "untracked": [
             (row, truncate(row.stored, DRIFT_VALUE), truncate(row.value, DRIFT_VALUE))
-            for row in report.untracked[:DRIFT_SHOWN]
+            for row in report.untracked
         ],
+        "untracked_unlisted": report.untracked_count - len(report.untracked),
     }
     return render_partial(
         request, "devui/sessions/state/drift.html", context, partial="drift", target="dialog-content"

@@ -16,8 +16,7 @@ from sessions_app.lookup import find_event, find_session
 from sessions_app.sessions import overview
 from sessions_app.store import scopes
 from sessions_app.store.database import pagination
-from sessions_app.store.models import AgentSession, Event, ModelCall, Trace
-from sessions_app.store.realms import find_nested_run
+from sessions_app.store.models import AgentSession, ModelCall, Trace
 from sessions_app.store.traces import log_records
 from sessions_app.tables import trace_columns
 from sessions_app.tables.trace_columns import TraceRow
@@ -56,7 +55,7 @@ def event_call(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """
     session = find_session(pk)
     event = find_event(session, seq=seq)
-    recorded_session, invocation_id = _recording_session(session, event)
+    recorded_session, invocation_id = model_calls.find_recording_session(session, event)
     model_call = model_calls.find_event_call(event, recorded_session)
     calls = model_calls.read_calls(recorded_session, invocation_id)
     return _render_call(request, session, model_call, calls, event=event)
@@ -92,7 +91,7 @@ def index(request: HttpRequest) -> HttpResponse:
     query = TracesQuery(request.GET).read()
     filters = _trace_filter(query)
     table = trace_columns.TABLE.arrange(request)
-    page = pagination.paginate(_filter_traces(filters), table.order, query["before"])
+    page = pagination.paginate(_filter_traces(filters), table.order, query["before"], is_counted=True)
     context = {
         **table.page_context(page, _trace_rows(page.rows)),
         "query": query,
@@ -115,7 +114,7 @@ def _trace_filter(query: Mapping[str, Any]) -> waterfall.TraceFilter:
 
 
 def _filter_traces(filters: waterfall.TraceFilter) -> QuerySet[Trace]:
-    return waterfall.with_call_totals(waterfall.filter_traces(filters))
+    return waterfall.with_messages(waterfall.with_call_totals(waterfall.filter_traces(filters)))
 
 
 def _trace_rows(traces: Sequence[Trace]) -> list[TraceRow]:
@@ -153,7 +152,7 @@ def event_trace(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """
     session = find_session(pk)
     event = find_event(session, seq=seq)
-    recorded_session, invocation_id = _recording_session(session, event)
+    recorded_session, invocation_id = model_calls.find_recording_session(session, event)
     context = {
         "session": session,
         "name": session.name,
@@ -163,19 +162,6 @@ def event_trace(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         "beside": True,
     }
     return render_partial(request, TRACE, context, partial="body", target="trace")
-
-
-def _recording_session(session: AgentSession, event: Event) -> tuple[AgentSession, str]:
-    """Return the session and invocation under which the recorder stored an event: of a nested session the outer ones.
-
-    Of an event that a fork of a nested session has copied, those of its origin.
-    """
-    origin: AgentSession | None = session
-    while origin is not None:
-        if nested := find_nested_run(origin):
-            return nested.outer, nested.invocation_id
-        origin = origin.forked_from if event.seq <= (origin.forked_seq or 0) else None
-    return session, event.invocation_id
 
 
 def _render_call(

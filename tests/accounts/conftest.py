@@ -1,4 +1,4 @@
-"""A server with users. These tests run with DEVUI_USERS=1, in the process that `tests/test_with_users.py` starts."""
+"""A server with users."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import httpx
 import pytest
 import pytest_asyncio
 from asgiref.sync import sync_to_async
-from django.conf import settings as configured
 from django.db import connection
 
 from sessions_app.runs import runtime_client
@@ -19,24 +18,12 @@ from tests.pages.conftest import agents_dir
 from tests.store import finish_threads
 from tests.web import over
 
-collect_ignore_glob = [] if configured.DEVUI_USERS else ["test_*.py"]
-
 __all__ = ["agents_dir"]
 
 PASSWORD = "correct horse battery"
 BROWSER = {"Origin": "http://127.0.0.1", "Sec-Fetch-Site": "same-origin"}
 
 ClientOf = Callable[..., Any]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def no_permissions(django_db_setup: None) -> None:
-    """Leave out Django's own permissions, which nobody reads: each test that empties the store would add them again."""
-    from django.contrib.contenttypes.management import create_contenttypes
-    from django.db.models.signals import post_migrate
-
-    post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
-    post_migrate.disconnect(create_contenttypes)
 
 
 @pytest.fixture
@@ -48,6 +35,7 @@ def people(transactional_db: None, settings: Any, tmp_path: Path, monkeypatch: p
     from sessions_app.roles import Role
     from sessions_app.store.database import append_only
 
+    settings.DEVUI_USERS = True
     settings.DATA_DIR = tmp_path / "data"
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     monkeypatch.setattr(throttling, "throttle", throttling.PasswordThrottle())

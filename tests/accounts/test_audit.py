@@ -17,7 +17,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import AsyncRequestFactory
 
 from devui.accounts import audit, personal_tokens, users
-from devui.accounts.guard import UserRequired
+from devui.accounts.guard import RequestGuard
 from devui.accounts.models import AuditEntry
 from devui.web.login.throttling import MAX_ATTEMPTS
 from sessions_app.roles import Role
@@ -74,7 +74,7 @@ async def test_action_is_recorded_even_if_its_client_leaves():
     request = AsyncRequestFactory().post(f"/sessions/id/{session.pk}/delete/")
     request.COOKIES.update(await sync_to_async(cookie_of)("admin"))
     with pytest.raises(asyncio.CancelledError):
-        await UserRequired(delete_until_client_leaves)(request)
+        await RequestGuard(delete_until_client_leaves)(request)
     assert await entries() == [("admin", "delete", "session", str(session.pk), "weather", "failed")]
 
 

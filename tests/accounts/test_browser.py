@@ -53,8 +53,10 @@ def test_reader_signs_in_and_is_offered_no_runs(open_window: OpenWindow, server:
     sign_in(page, "reader")
     expect(page).to_have_url(f"{server}/evals/")
     expect(page.get_by_role("link", name="New evalset")).to_be_hidden()
-    page.get_by_role("link", name="Account of reader").click()
+    page.get_by_label("Signed in as reader").click()
+    page.get_by_role("link", name="Account").click()
     expect(page.get_by_role("heading", name="reader")).to_be_visible()
+    page.get_by_label("Signed in as reader").click()
     page.get_by_role("button", name="Sign out").click()
     expect(page).to_have_url(f"{server}/login/")
 
@@ -105,7 +107,7 @@ def test_person_signs_in_at_another_site_and_returns_to_the_page(
     page.goto("/evals/?q=a")
     page.get_by_role("link", name="Sign in with Example").click()
     expect(page).to_have_url(f"{server}/evals/?q=a")
-    expect(page.get_by_role("link", name="Account of ann@example.com")).to_be_visible()
+    expect(page.get_by_label("Signed in as ann@example.com")).to_be_visible()
 
 
 @pytest.mark.parametrize("width", [390, 1280])

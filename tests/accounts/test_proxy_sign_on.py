@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from asgiref.sync import sync_to_async
 
-from devui.accounts import users
+from devui.accounts import owner, users
 from devui.asgi import application
 from devui.web.proxies import ForwardedClients
 from tests.accounts.conftest import BROWSER, cookie_of
@@ -34,6 +34,12 @@ async def test_trusted_proxy_names_the_user_and_the_role_applies():
         assert (await web.get(INSIDE, headers={HEADER: "reader"})).status_code == 200
         assert (await web.post("/run", json={}, headers={**BROWSER, HEADER: "reader"})).status_code == 403
         assert (await web.post("/run", json={}, headers={**BROWSER, HEADER: "runner"})).status_code == 422
+
+
+async def test_proxy_cannot_name_the_owner():
+    await sync_to_async(owner.set_password)("one long password")
+    async with behind("127.0.0.1") as web:
+        assert (await web.get(INSIDE, headers={HEADER: owner.OWNER})).status_code == 401
 
 
 async def test_header_of_anybody_else_is_ignored():

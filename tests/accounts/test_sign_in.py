@@ -9,9 +9,9 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 
-from devui.accounts import logins, personal_tokens, persons, users
+from devui.accounts import logins, owner, personal_tokens, persons, users
 from devui.accounts.models import Login
-from devui.web.login import credentials_file, throttling
+from devui.web.login import throttling
 from devui.web.login.throttling import MAX_ATTEMPTS
 from sessions_app.roles import Role
 from sessions_app.store.errors import StoreUnavailable
@@ -219,13 +219,22 @@ async def test_without_an_admin_everybody_is_told_how_to_create_one(web):
     assert "createuser" in answer.json()["hint"]
 
 
-async def test_token_of_the_one_password_login_works_until_removed(web):
-    credentials_file.set_password(PASSWORD)
-    header = {"Authorization": f"Bearer {credentials_file.replace_token()}"}
+async def test_token_of_the_owner_works_until_the_login_is_removed(web):
+    await sync_to_async(owner.set_password)("one long password")
+    header = {"Authorization": f"Bearer {await sync_to_async(owner.replace_token)()}"}
     assert (await web.get(INSIDE, headers=header)).status_code == 200
     assert (await web.get("/account/", headers=header)).status_code == 403
-    credentials_file.remove_login()
+    await sync_to_async(owner.remove_owner)()
     assert (await web.get(INSIDE, headers=header)).status_code == 401
+
+
+@pytest.mark.parametrize("name", [owner.OWNER, ""])
+async def test_owner_cannot_sign_in_on_a_server_with_users(web, name):
+    await sync_to_async(owner.set_password)("one long password")
+    assert (await sign_in(web, name, "one long password")).status_code == 422
+    user = await sync_to_async(User.objects.get)(username=owner.OWNER)
+    web.cookies.set(logins.cookie_name(), await sync_to_async(logins.start_login)(user))
+    assert (await web.get(INSIDE)).status_code == 401
 
 
 async def test_files_of_the_sign_in_page_are_public(web):

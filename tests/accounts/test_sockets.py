@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 from asgiref.testing import ApplicationCommunicator
 
 from devui.accounts import users
-from devui.accounts.guard import UserSockets
+from devui.accounts.guard import SocketGuard
 from devui.accounts.models import AuditEntry
 from devui.asgi import application
 from devui.web import socket_routes
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("people")
 def echo_at(path: str) -> Any:
     """Return a socket that echoes, behind the guard of the route that has this path."""
     route = next(route for route in socket_routes.routes if route.pattern.match(path.lstrip("/")))
-    return UserSockets(declare_rules(partial(echo), declared_rules(route.callback)))
+    return SocketGuard(declare_rules(partial(echo), declared_rules(route.callback)))
 
 
 async def opening(name: str, path: str, app: Any = None, query: str = "") -> ApplicationCommunicator:
@@ -102,7 +102,7 @@ async def test_live_socket_is_recorded_when_it_is_answered(answer, outcome):
         before.extend(await entries())
         await send(answer)
 
-    socket = await opening("runner", "/run_live", UserSockets(declare_rules(app, {"GET": RUN})))
+    socket = await opening("runner", "/run_live", SocketGuard(declare_rules(app, {"GET": RUN})))
     assert (await answer_to(socket, CONNECT))["type"] == answer["type"]
     await socket.wait()
     assert (before, await entries()) == ([], [outcome])

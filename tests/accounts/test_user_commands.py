@@ -111,10 +111,10 @@ def test_change_that_cannot_be_made_is_refused(arguments, message):
 
 
 def test_network_server_needs_an_admin():
-    assert Web()._has_users()
+    assert Web()._has_login()
     User.objects.all().delete()
     command = Web(stderr=io.StringIO())
-    assert not command._has_users()
+    assert not command._has_login()
     assert "createuser NAME --role admin" in command.stderr.getvalue()
 
 

@@ -40,6 +40,13 @@ def shown_password(text: str) -> str:
     return match[1]
 
 
+async def row_html(admin: Any, name: str) -> str:
+    """Return the HTML of a user's row in the list."""
+    page = (await admin.get("/users/")).text
+    rows = re.findall(r"<tr.*?</tr>", page, re.DOTALL)
+    return next(row for row in rows if f"/users/{name}/" in row)
+
+
 @sync_to_async
 def roles_of(name: str) -> list[tuple[str, str]]:
     rows = Membership.objects.filter(user__username=name).order_by("app")
@@ -155,10 +162,24 @@ async def test_users_are_sorted_paged_and_exported_by_admins_only(admin):
     further = parse((await admin.get(f"/users/{page.one('a', rel='next').attrs['href']}")).text)
     assert further.one("table").all("th", scope="row")[0].text == "u09"
     lines = (await admin.get("/users.csv?sort=-name")).text.splitlines()
-    assert lines[:2] == ["name,role,sign-in,status", "u59,reader,password,active"]
+    assert lines[:2] == ["name,role,sign-in,last-sign-in,status", "u59,reader,password,,active"]
     assert len(lines) == len(names) + len(further.one("table").all("th", scope="row")) + 1
     admin.cookies.update(await sync_to_async(cookie_of)("reader"))
     assert (await admin.get("/users.csv")).status_code == 403
+
+
+async def test_list_shows_when_a_user_signed_in_last(admin):
+    await sync_to_async(users.create_user)("ann", Role.READER, PASSWORD)
+    assert "<time " not in await row_html(admin, "ann")
+    assert await status_of_sign_in("ann") == 303
+    assert "<time " in await row_html(admin, "ann")
+
+
+async def test_audit_log_says_why_a_sign_in_was_refused(admin):
+    assert await status_of_sign_in("reader", "wrong") == 422
+    row = parse((await admin.get("/audit/?action=sign-in")).text).one("table").one("tbody").all("tr")[0]
+    assert "refused" in row.text
+    assert "wrong name or password" in row.text
 
 
 async def test_audit_log_is_sorted_by_person(admin):

@@ -26,10 +26,10 @@ def wire_event(event_id: str, delta: dict[str, Any] | None = None, invocation: s
 
 async def create(session_id: str = "s1", initial: dict[str, Any] | None = None, **key: str) -> AgentSession:
     """Create a session of ann's in the app weather."""
-    named = SessionKey(
+    session_key = SessionKey(
         **{"realm": "", "app_name": "weather", "user_id": "ann", **key, "session_id": session_id}
     )
-    return await units_of_work.write(writes.create_session, named, initial or {})
+    return await units_of_work.write(writes.create_session, session_key, initial or {})
 
 
 async def append(session: AgentSession, event_id: str, delta: dict[str, Any] | None = None) -> None:

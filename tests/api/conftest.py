@@ -62,8 +62,8 @@ def oracle() -> tuple[Any, InMemorySessionService]:
 async def adk(oracle: tuple[Any, InMemorySessionService]) -> AsyncIterator[httpx.AsyncClient]:
     """A client of ADK's own development server, without sessions."""
     server, service = oracle
-    for held in (service.sessions, service.user_state, service.app_state):
-        held.clear()
+    for mapping in (service.sessions, service.user_state, service.app_state):
+        mapping.clear()
     async with over(server) as client:
         yield client
 

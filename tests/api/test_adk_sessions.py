@@ -30,10 +30,12 @@ def comparable(value: Any, inside: str = "") -> Any:
 
 
 async def both(
-    web: httpx.AsyncClient, adk: httpx.AsyncClient, method: str, path: str, **sent: Any
+    web: httpx.AsyncClient, adk: httpx.AsyncClient, method: str, path: str, **options: Any
 ) -> httpx.Response:
     """Send a request to both servers, assert equal answers and return DevUI's."""
-    ours, theirs = await asyncio.gather(web.request(method, path, **sent), adk.request(method, path, **sent))
+    ours, theirs = await asyncio.gather(
+        web.request(method, path, **options), adk.request(method, path, **options)
+    )
     assert ours.status_code == theirs.status_code, (ours.text, theirs.text)
     assert ours.headers["content-type"] == theirs.headers["content-type"]
     assert comparable(ours.json()) == comparable(theirs.json())
@@ -64,8 +66,8 @@ async def test_health_and_version_are_those_of_adk(web, adk):
     ids=str,
 )
 async def test_a_created_session_is_answered_as_by_adk(web, adk, body):
-    sent = {} if body is None else {"json": body}
-    created = (await both(web, adk, "POST", SESSIONS, **sent)).json()
+    options = {} if body is None else {"json": body}
+    created = (await both(web, adk, "POST", SESSIONS, **options)).json()
     assert created["appName"] == APP
     assert created["events"] == []
 

@@ -61,8 +61,8 @@ async def test_title_with_unchanged_state_writes_only_title(web):
     state = {"n": 1.0, "list": [True, {"b": None, "a": 1}], "user:tier": "gold", "app:motd": "hi"}
     await web.post(SESSIONS, json={"sessionId": "s1", "state": state})
     body = (await web.get(SESSIONS)).json()[0]["state"]
-    sent = {**body, "n": 1, "list": [True, {"a": 1, "b": None}], **TITLE["stateDelta"]}
-    answer = (await web.patch(SESSIONS + "/s1", json={"stateDelta": sent})).json()
+    request_body = {**body, "n": 1, "list": [True, {"a": 1, "b": None}], **TITLE["stateDelta"]}
+    answer = (await web.patch(SESSIONS + "/s1", json={"stateDelta": request_body})).json()
     assert answer["events"] == []
     assert answer["state"] == {**body, **TITLE["stateDelta"]}
     row = await units_of_work.read(AgentSession.objects.get)
@@ -72,10 +72,10 @@ async def test_title_with_unchanged_state_writes_only_title(web):
 @pytest.mark.parametrize("other", [{"n": 2}, {"n": True}, {"n": "1"}, {"new": 1}, {"n": [1]}], ids=str)
 async def test_a_title_with_a_state_that_is_another_changes_the_state(web, other):
     await web.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
-    sent = {"stateDelta": {**other, **TITLE["stateDelta"]}}
-    answer = (await web.patch(SESSIONS + "/s1", json=sent)).json()
+    request_body = {"stateDelta": {**other, **TITLE["stateDelta"]}}
+    answer = (await web.patch(SESSIONS + "/s1", json=request_body)).json()
     assert len(answer["events"]) == 1
-    assert answer["state"] == {"n": 1, **sent["stateDelta"]}
+    assert answer["state"] == {"n": 1, **request_body["stateDelta"]}
 
 
 async def test_title_at_creation_is_stored_beside_state(web):

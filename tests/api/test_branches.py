@@ -119,6 +119,7 @@ async def test_fork_links_to_its_original_and_back(web):
     forks = (await web.get(f"/api/v1/sessions/{session.pk}/lineage")).json()
     assert forks["forked_from"] is None
     assert [fork["key"] for fork in forks["forks"]] == [new["key"]]
+    assert forks["fork_count"] == 1
 
 
 async def test_a_fork_in_a_realm_of_its_own_holds_the_shared_state_of_then(web):

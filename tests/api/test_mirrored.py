@@ -109,13 +109,13 @@ async def test_title_from_adk_front_end_is_remote_state_and_local_title(
     http_client, mirrored_runtimes, adk_file
 ):
     await http_client.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
-    named = {"__session_metadata__": {"displayName": "Tea"}}
-    patched = await http_client.patch(f"{SESSIONS}/s1", json={"stateDelta": named})
-    assert patched.json()["state"] == {"n": 1, **named}
+    title_state = {"__session_metadata__": {"displayName": "Tea"}}
+    patched = await http_client.patch(f"{SESSIONS}/s1", json={"stateDelta": title_state})
+    assert patched.json()["state"] == {"n": 1, **title_state}
     row = await units_of_work.read(AgentSession.objects.get)
     assert (row.title, row.last_seq) == ("Tea", 1)
-    assert (await http_client.get(f"{SESSIONS}/s1")).json()["state"] == {"n": 1, **named}
-    await http_client.patch(f"{SESSIONS}/none", json={"stateDelta": named})
+    assert (await http_client.get(f"{SESSIONS}/s1")).json()["state"] == {"n": 1, **title_state}
+    await http_client.patch(f"{SESSIONS}/none", json={"stateDelta": title_state})
     assert (await units_of_work.read(AgentSession.objects.get)).title == "Tea"
 
 

@@ -62,8 +62,8 @@ async def test_any_key_can_be_put_read_and_removed(web, key):
     assert (read.json()["value"], read.json()["last_write"]["seq"]) == ({"n": [1, None]}, 1)
     changed = await web.put(of(session), params={"key": key}, json={"value": None})
     assert (changed.status_code, changed.json()["revision"]) == (200, 2)
-    gone = await web.delete(of(session), params={"key": key})
-    assert (gone.status_code, gone.json()["removed"], gone.json()["seq"]) == (200, True, 3)
+    removal = await web.delete(of(session), params={"key": key})
+    assert (removal.status_code, removal.json()["removed"], removal.json()["seq"]) == (200, True, 3)
     assert (await web.get(of(session), params={"key": key})).status_code == 404
     assert await seqs(session) == [1, 2, 3]
 
@@ -159,12 +159,12 @@ async def test_position_refuses_key_written_by_any_session_since(web, key):
     session, other = await create(initial={key: 0}), await create("s2")
     last_write = (await web.get(of(session), params={"key": key})).json()["last_write"]
     await append(session, "e1", {"unrelated": 1})
-    written = await web.put(
+    second_write = await web.put(
         of(session), params={"key": key, "position": last_write["position"]}, json={"value": 1}
     )
-    assert written.status_code == 200
+    assert second_write.status_code == 200
     await append(session if key == "n" else other, "e9", {key: 5})
-    params = {"key": key, "position": written.json()["position"]}
+    params = {"key": key, "position": second_write.json()["position"]}
     for method, body in (("PUT", {"json": {"value": 2}}), ("DELETE", {})):
         stale = await web.request(method, of(session), params=params, **body)
         assert (stale.status_code, stale.json()["code"]) == (409, "stale_key")
@@ -349,8 +349,13 @@ async def test_drift_lists_keys_with_cause_and_untracked_changes(web):
             ("seeded", True, None, False, None, "seed"),
             ("user:n", True, 2, True, 1, "other_session"),
         ]
-        [lost] = report["untracked"]
-        assert (lost["key"], lost["value"], lost["has_stored"], lost["invocation_id"]) == (
+        [untracked_key] = report["untracked"]
+        assert (
+            untracked_key["key"],
+            untracked_key["value"],
+            untracked_key["has_stored"],
+            untracked_key["invocation_id"],
+        ) == (
             "lost",
             [1],
             False,

@@ -178,8 +178,8 @@ def runtime() -> Any:
 
 async def test_message_starts_a_background_run(web, runtime):
     session = await create()
-    sent = {"session": session.pk, "message": "hello", "streaming": True, "state_delta": {"n": 1}}
-    answer = await web.post("/api/v1/runs", json=sent)
+    request_body = {"session": session.pk, "message": "hello", "streaming": True, "state_delta": {"n": 1}}
+    answer = await web.post("/api/v1/runs", json=request_body)
     assert answer.status_code == 202
     run = answer.json()
     assert (run["status"], run["source"], run["session"]) == ("queued", "api", session.pk)
@@ -224,7 +224,7 @@ async def test_a_run_that_no_process_takes_has_failed(web, runtime):
 
 
 @pytest.mark.parametrize(
-    ("sent", "status"),
+    ("request_body", "status"),
     [
         ({"session": 999, "message": "x"}, 404),
         ({"message": "x"}, 422),
@@ -234,8 +234,8 @@ async def test_a_run_that_no_process_takes_has_failed(web, runtime):
     ],
     ids=str,
 )
-async def test_invalid_message_is_refused(web, runtime, sent, status):
-    answer = await web.post("/api/v1/runs", json=sent)
+async def test_invalid_message_is_refused(web, runtime, request_body, status):
+    answer = await web.post("/api/v1/runs", json=request_body)
     assert answer.status_code == status
     assert answer.json().keys() == {"detail", "code", "hint"}
     assert runtime.started == []
@@ -250,21 +250,21 @@ async def test_an_attempts_session_takes_no_message(web, runtime):
 
 async def test_runs_are_listed_newest_first_and_filtered(web, runtime):
     first, two = await create("s1"), await create("s2", app_name="writer")
-    made = [
+    run_ids = [
         (await web.post("/api/v1/runs", json={"session": key, "message": "x"})).json()["id"]
         for key in (first.pk, two.pk, first.pk)
     ]
-    await units_of_work.write(lifecycle.finish, made[0], Run.Status.DONE)
+    await units_of_work.write(lifecycle.finish, run_ids[0], Run.Status.DONE)
 
     async def listed(**params: Any) -> list[str]:
         return [run["id"] for run in (await web.get("/api/v1/runs", params=params)).json()["runs"]]
 
-    assert await listed() == made[::-1]
-    assert await listed(session=first.pk) == [made[2], made[0]]
-    assert await listed(app="writer") == [made[1]]
-    assert await listed(status="done") == [made[0]]
+    assert await listed() == run_ids[::-1]
+    assert await listed(session=first.pk) == [run_ids[2], run_ids[0]]
+    assert await listed(app="writer") == [run_ids[1]]
+    assert await listed(status="done") == [run_ids[0]]
     page = (await web.get("/api/v1/runs", params={"limit": 2})).json()
-    assert await listed(before=page["next"]) == [made[0]]
+    assert await listed(before=page["next"]) == [run_ids[0]]
 
 
 async def test_openapi_describes_every_operation_and_the_shape_of_errors(web):
@@ -287,13 +287,13 @@ async def test_two_rooms_never_share_the_name_of_a_schema():
     """OpenAPI knows schemas by name: of two with one name only the last would be described."""
     from devui.apis.build import v1
 
-    named: dict[str, set[Any]] = {}
+    schemas: dict[str, set[Any]] = {}
     for _, router in v1._routers:
         for view in router.path_operations.values():
             for operation in view.operations:
                 for model in _models_of(operation):
-                    named.setdefault(model.__name__, set()).add(tuple(model.model_fields))
-    assert {name for name, shapes in named.items() if len(shapes) > 1} == set()
+                    schemas.setdefault(model.__name__, set()).add(tuple(model.model_fields))
+    assert {name for name, shapes in schemas.items() if len(shapes) > 1} == set()
 
 
 def _models_of(operation: Any) -> list[Any]:

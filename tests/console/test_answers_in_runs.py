@@ -57,10 +57,10 @@ async def open_question(session: AgentSession) -> Question:
     return questions[0]
 
 
-async def answer(session: AgentSession, **sent: str) -> Run:
+async def answer(session: AgentSession, **answer_fields: str) -> Run:
     """Answer the open question by its form, and return the run that goes on with it."""
     question = await open_question(session)
-    fields = {"call_id": question.call_id, **sent}
+    fields = {"call_id": question.call_id, **answer_fields}
     response = await AsyncClient().post(f"/runs/start/{session.pk}/", fields)
     assert response.status_code == 303, response.content.decode()
     return await newest_ended_run(session)
@@ -185,12 +185,12 @@ async def test_questions_survive_a_restart_of_the_agents_process(stage: Stage):
 async def test_adk_judges_a_run_config_at_its_field(stage: Stage):
     session = await stage.session("keeper")
     await asyncio.gather(stage.health("keeper"))
-    sent = {
+    form = {
         "message": "say hi",
         "config.max_llm_calls": str(2**63),
         "config.http_options": '{"timeout": "x"}',
     }
-    response = await AsyncClient().post(f"/runs/start/{session.pk}/", sent, headers={"HX-Request": "true"})
+    response = await AsyncClient().post(f"/runs/start/{session.pk}/", form, headers={"HX-Request": "true"})
     page = response.content.decode()
     assert response.status_code == 422
     assert 'data-problem-for="config.max_llm_calls"' in page

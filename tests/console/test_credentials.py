@@ -34,10 +34,10 @@ OAUTH = {
 }
 
 
-def parse_answer(config: dict, **sent: str) -> AuthConfig:
+def parse_answer(config: dict, **fields: str) -> AuthConfig:
     """Return an answer as ADK reads it."""
     request = credential_requests.parse_request({"authConfig": config})
-    return AuthConfig.model_validate(credential_requests.answer_from_form(request, sent))
+    return AuthConfig.model_validate(credential_requests.answer_from_form(request, fields))
 
 
 def test_an_api_key_is_answered():

@@ -58,7 +58,7 @@ def test_typed_message_is_answered_as_text_and_sound_and_stored(page: Page):
     say(page, "hello <b>there</b>")
     expect(chat_log.locator(".is-mine")).to_have_text("hello <b>there</b>")
     expect(chat_log.locator(".is-answer")).to_have_text("You said: hello <b>there</b>")
-    page.wait_for_function("window.played > 0")
+    page.wait_for_function("() => window.played > 0")
     say(page, "count")
     expect(chat_log.locator(".is-note")).to_have_text([re.compile("calls count"), re.compile('"result":2')])
     expect(chat_log.locator(".is-answer").last).to_have_text("You said: a tool has answered")

@@ -80,8 +80,8 @@ async def test_files_need_no_text(story, runtime):
 
 
 async def test_message_sends_state_delta_and_set_run_config_fields(story, runtime):
-    sent = {"state_delta": '{"user:name": "Ada"}', "config.max_llm_calls": "3", "config.support_cfc": ""}
-    assert (await send(story, message="hi", **sent)).status_code == 303
+    form = {"state_delta": '{"user:name": "Ada"}', "config.max_llm_calls": "3", "config.support_cfc": ""}
+    assert (await send(story, message="hi", **form)).status_code == 303
     [request] = await stored_requests()
     assert request["state_delta"] == {"user:name": "Ada"}
     assert request["run_config"] == {"max_llm_calls": 3}

@@ -86,5 +86,5 @@ def test_rewound_questions_are_not_open():
     session = story.session
     assert find_question(session, "c1") is not None
     assert find_question(session, "c2") is None
-    shown = [item for group in read_timeline(session, windows.newest(session)).groups for item in group.items]
-    assert {item.event.seq: len(item.questions) for item in shown if item.calls} == {1: 1, 2: 0}
+    items = [item for group in read_timeline(session, windows.newest(session)).groups for item in group.items]
+    assert {item.event.seq: len(item.questions) for item in items if item.calls} == {1: 1, 2: 0}

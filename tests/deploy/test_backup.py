@@ -58,8 +58,8 @@ def wait_for(find: Any, log: Path) -> Any:
     """Return the first true result."""
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
-        if found := find():
-            return found
+        if result := find():
+            return result
         time.sleep(0.2)
     raise AssertionError(log.read_text())
 

@@ -55,14 +55,14 @@ def test_command_of_a_container_has_these_options(command):
 
 def test_image_is_built_from_files_that_are_sent_to_docker():
     rules = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
-    sent = {rule[1:] for rule in rules if rule.startswith("!")}
+    sent_files = {rule[1:] for rule in rules if rule.startswith("!")}
     assert rules[0] == "*"
-    assert [name for name in sent if not (ROOT / name).exists()] == []
+    assert [name for name in sent_files if not (ROOT / name).exists()] == []
     copied = [line.split()[0] for line in instructions("COPY") if not line.startswith(". ")]
-    assert set(copied) <= sent
+    assert set(copied) <= sent_files
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = {project["readme"], *project["license-files"], "pyproject.toml", "templates", "static"}
-    assert needed | {"devui", "sessions_app", "evals_app"} <= sent
+    assert needed | {"devui", "sessions_app", "evals_app"} <= sent_files
     extras = re.search(r"\.whl\)\[([\w,]+)\]", DOCKERFILE)
     assert extras
     assert set(extras[1].split(",")) <= set(project["optional-dependencies"])
@@ -77,10 +77,10 @@ def test_image_runs_as_a_user_without_rights():
 
 
 def test_variables_of_containers_are_settings():
-    named = {name for service in OURS for name in SERVICES[service]["environment"]}
-    named |= set(re.findall(r"(DEVUI_[A-Z_]+)=", " ".join(instructions("ENV"))))
+    variable_names = {name for service in OURS for name in SERVICES[service]["environment"]}
+    variable_names |= set(re.findall(r"(DEVUI_[A-Z_]+)=", " ".join(instructions("ENV"))))
     table = (ROOT / "README.md").read_text().replace("`…_DRAIN_S`", "`DEVUI_RUNTIME_DRAIN_S`")
-    assert {name for name in named if f"`{name}`" not in table} == set()
+    assert {name for name in variable_names if f"`{name}`" not in table} == set()
 
 
 def test_example_of_settings_names_every_variable_that_compose_needs():
@@ -95,17 +95,20 @@ def test_settings_with_secrets_are_ignored_by_git():
     for file in files:
         ignored = subprocess.run(["git", "check-ignore", "-q", f"deploy/{file}"], cwd=ROOT)
         assert ignored.returncode == 0, file
-    sent = (ROOT / ".dockerignore").read_text().splitlines()
+    ignore_rules = (ROOT / ".dockerignore").read_text().splitlines()
     assert not any(
-        fnmatch.fnmatch(f"deploy/{file}", rule[1:]) for file in files for rule in sent if rule[:1] == "!"
+        fnmatch.fnmatch(f"deploy/{file}", rule[1:])
+        for file in files
+        for rule in ignore_rules
+        if rule[:1] == "!"
     )
 
 
 def test_files_that_containers_mount_exist():
     mounted = [volume.split(":")[0] for service in SERVICES.values() for volume in service.get("volumes", [])]
     assert [path for path in mounted if path.startswith("./") and not (DEPLOY / path).is_file()] == []
-    named = {path for path in mounted if path.isidentifier()}
-    assert named == set(COMPOSE["volumes"])
+    volume_names = {path for path in mounted if path.isidentifier()}
+    assert volume_names == set(COMPOSE["volumes"])
 
 
 def test_web_processes_trust_the_proxy_and_nobody_else():

@@ -114,7 +114,7 @@ class Containers(Deployment):
         self.web.first_line("DevUI serves")
         count = "SELECT count(*) FROM devui_workers_worker WHERE engine_id IS NOT NULL AND removed_at IS NULL"
         with psycopg.connect(self.url, autocommit=True) as connection:
-            wait_for(lambda: connection.execute(count).fetchone(), lambda found: found == (1,))
+            wait_for(lambda: connection.execute(count).fetchone(), lambda row: row == (1,))
 
     def stop(self, *services: str) -> None:
         """End services in order."""

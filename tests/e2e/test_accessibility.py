@@ -91,6 +91,21 @@ def model_call(page: Page) -> None:
     expect(page.locator(".model-call")).to_be_visible()
 
 
+def playground(page: Page) -> None:
+    model_call(page)
+    page.get_by_role("link", name="Try again").click()
+    page.get_by_role("button", name="Add a column").click()
+    expect(page.get_by_label("Repetitions")).to_have_count(2)
+
+
+def playground_run(page: Page) -> None:
+    playground(page)
+    page.get_by_label("System instruction").last.fill("Be brief.")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.wait_for_url("**/try/*/")
+    expect(page.locator("#playground-answers [data-status=done]")).to_have_count(2, timeout=LIVE)
+
+
 def simulated_case(page: Page) -> None:
     page.goto("/evals/weather/lookups/case/")
     page.get_by_label("simulated: a model plays the user").check()
@@ -122,7 +137,7 @@ def compared_runs(page: Page) -> None:
 
 def trend(page: Page) -> None:
     report_and_attempt(page)
-    page.get_by_role("link", name="Trend", exact=True).click()
+    page.get_by_role("link", name="Run history", exact=True).click()
     expect(page.locator("svg.trend")).to_be_visible()
 
 
@@ -211,8 +226,8 @@ class Place:
 
 PLACES = {
     "home": Place("home", address("/")),
-    "go": Place("go", address("/go/")),
-    "palette": Place("go", palette),
+    "go": Place("devui-go", address("/go/")),
+    "palette": Place("devui-go", palette),
     "keys": Place("session", help_of_keys),
     "sorted sessions": Place("sessions", sorted_sessions),
     "sessions": Place("sessions", address("/sessions/")),
@@ -252,6 +267,7 @@ PLACES = {
     "whole value": Place("state-whole-value", value_of_a_key),
     "states": Place("state", address("/state/")),
     "state": Place("state", address("/state/?app=weather&user=aya")),
+    "all problems": Place("problems", address("/problems/")),
     "runs": Place("runs", address("/runs/")),
     "artifacts": Place("artifacts", address("/artifacts/")),
     "artifact": Place("artifact", artifact),
@@ -265,12 +281,16 @@ PLACES = {
     "recall": Place("memory", address("/memory/?app=office&user=aya&q=budget")),
     "forget": Place("memory-delete", deletion_of_a_memory),
     "traces": Place("traces", address("/traces/")),
+    "monitor": Place("monitor", address("/monitor/")),
     "trends": Place("trends", trends),
     "trace": Place("trace", trace),
     "log": Place("trace-log", log),
     "model call": Place("model-call", model_call),
+    "playground": Place("playground", playground),
+    "playground run": Place("playground-run", playground_run),
     "model call of an event": Place("event-model-call", of_session("/sessions/id/{pk}/events/2/model/")),
     "what the model sees": Place("event-seen", of_session("/sessions/id/{pk}/events/2/seen/")),
+    "why this answer": Place("event-why", of_session("/sessions/id/{pk}/events/12/why/")),
     "trace of an event": Place("event-trace", of_session("/sessions/id/{pk}/events/2/trace/")),
     "agent": Place("agent", address("/agents/weather/")),
     "evals": Place("evals", address("/evals/")),
@@ -298,16 +318,19 @@ NO_PAGES = {
     "session-changes", "session-hints", "run-changes", "nested-events", "event-log", "spending",  # parts of pages
     "evalset-file",
     "event-json", "event-blob", "model-call-json", "eval-run-export", "session-export", "eval-case-export",  # data
-    "sessions-csv", "runs-csv", "traces-csv", "artifacts-csv", "memory-csv", "evalsets-csv",
+    "sessions-csv", "runs-csv", "problems-csv", "traces-csv", "artifacts-csv", "memory-csv", "evalsets-csv",
+    "evalset-cases-csv", "evalset-runs-csv",
     "eval-compare-export",  # a file of its own, looked at in tests/evals
     "artifact-content", "artifact-there-content", "artifact-json", "artifact-of-session", "memory-add",
-    "session-actions", "session-undo", "saved-view", "session-run", "run-cancel", "eval-run-cancel", "agent-settings",
+    "session-actions", "session-undo", "saved-view", "session-run", "run-cancel", "runs-cancel", "eval-run-cancel",
+    "agent-settings",
     "agent-restart",
-    "import-start", "import-dismiss", "session-call", "run-again",  # what forms send, answered by one of the pages
+    "import-start", "import-dismiss", "first-message", "session-call",
+    "playground-cancel",
+    "run-again",  # what forms send, answered by one of the pages
     "eval-run-baseline", "eval-run-note", "eval-attempt-note", "eval-run-resume", "eval-run-retry", "eval-run-again",
     "eval-run-confirm",
     "eval-run-parallelism", "eval-attempt-cancel",
-    "devui-login", "devui-logout",  # looked at where there is a login: tests/login
     "sign-in", "signed-in",  # ways to elsewhere
     "ready", "metrics",  # for programs
 }  # fmt: skip
@@ -323,7 +346,7 @@ def test_every_page_is_checked():
 
 
 def test_every_page_but_the_palette_belongs_to_a_place_of_the_header():
-    names = {name for name, *_ in page_context.NAVIGATION}
+    names = {place.name for place in page_context.list_places()}
     patterns = [*devui.urls.urlpatterns, *sessions_app.urls.urlpatterns, *evals_app.urls.urlpatterns]
     first_segments = {
         pattern.name: str(pattern.pattern).partition("/")[0] or "agents"
@@ -331,7 +354,7 @@ def test_every_page_but_the_palette_belongs_to_a_place_of_the_header():
         if isinstance(pattern, URLPattern)
     }
     pages = {place.route for place in PLACES.values()}
-    assert {route for route in pages if first_segments[route] not in names} == {"go"}
+    assert {route for route in pages if first_segments[route] not in names} == {"devui-go"}
 
 
 @pytest.fixture

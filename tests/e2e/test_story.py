@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 def test_the_first_page_lists_the_agents_and_their_evalsets(window: BrowserContext):
     page = window.new_page()
     page.goto("/")
-    for app in ("office", "team", "weather", "writer"):
+    for app in ("office", "shop", "team", "weather", "writer"):
         expect(page.get_by_role("link", name=app, exact=True).first).to_be_visible()
     expect(page.get_by_role("link", name="lookups").first).to_be_visible()
 

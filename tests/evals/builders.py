@@ -14,12 +14,12 @@ def text(words: str, role: str = "user") -> Json:
 
 
 def turn(words: str, answer: str | None = None, tools: list[Json] | None = None) -> Json:
-    made: Json = {"user_content": text(words)}
+    invocation: Json = {"user_content": text(words)}
     if answer is not None:
-        made["final_response"] = text(answer, "model")
+        invocation["final_response"] = text(answer, "model")
     if tools is not None:
-        made["intermediate_data"] = {"tool_uses": tools}
-    return made
+        invocation["intermediate_data"] = {"tool_uses": tools}
+    return invocation
 
 
 def case(eval_id: str, *turns: Json, **more: Any) -> Json:

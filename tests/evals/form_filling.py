@@ -9,7 +9,7 @@ SAVE_BUTTONS = ("Save to the file", "Remove from the file")
 
 def fields_of(form: Element) -> dict[str, list[str]]:
     """Return what a browser would send of a form, apart from its buttons."""
-    sent: dict[str, list[str]] = {}
+    fields: dict[str, list[str]] = {}
     for field in form:
         name = field.attrs.get("name")
         if not name or "disabled" in field.attrs:
@@ -17,16 +17,16 @@ def fields_of(form: Element) -> dict[str, list[str]]:
         if field.tag == "input" and (
             field.attrs.get("type") not in ("radio", "checkbox") or "checked" in field.attrs
         ):
-            sent.setdefault(name, []).append(_as_sent_by_browsers(field.attrs.get("value", "")))
+            fields.setdefault(name, []).append(_as_sent_by_browsers(field.attrs.get("value", "")))
         elif field.tag == "textarea":
-            sent.setdefault(name, []).append(
+            fields.setdefault(name, []).append(
                 _as_sent_by_browsers("".join(map(str, field.children)).removeprefix("\n"))
             )
         elif field.tag == "select":
             options = field.all("option")
             chosen = [option for option in options if "selected" in option.attrs] or options[:1]
-            sent[name] = [option.attrs.get("value", "") for option in chosen]
-    return sent
+            fields[name] = [option.attrs.get("value", "") for option in chosen]
+    return fields
 
 
 def _as_sent_by_browsers(value: str) -> str:
@@ -52,15 +52,15 @@ class Browser:
     ) -> Element:
         """Send the page's form by a button, with something else in some fields (`__` stands for a dot)."""
         form = self.page.all("form", css="case-form")[-1]
-        sent = fields_of(form)
+        fields = fields_of(form)
         if press == ("action", None) and action:
-            sent["action"] = [action]
+            fields["action"] = [action]
         elif press[1] is not None:
-            sent[press[0]] = [press[1]]
+            fields[press[0]] = [press[1]]
         for name, value in typed.items():
-            sent[name.replace("__", ".")] = value if isinstance(value, list) else [value]
+            fields[name.replace("__", ".")] = value if isinstance(value, list) else [value]
         url = form.attrs.get("action") or self.url
-        response = await self.web.post(url, {**sent, **(files or {})})
+        response = await self.web.post(url, {**fields, **(files or {})})
         if response.status_code == 302:
             assert status == 302, response.url
             return await self.get(response.url)

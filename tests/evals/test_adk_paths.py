@@ -25,8 +25,8 @@ MATCH = {"metricName": "response_match_score", "threshold": 0.5}
 
 async def request_json(web, method: str, path: str, body: Any = None, status: int = 200) -> Any:
     """Return what the server answers to a request of ADK's front end."""
-    sent = {} if body is None else {"data": json.dumps(body), "content_type": "application/json"}
-    answer = await getattr(web, method)(f"{DEV}{path}", **sent)
+    options = {} if body is None else {"data": json.dumps(body), "content_type": "application/json"}
+    answer = await getattr(web, method)(f"{DEV}{path}", **options)
     assert answer.status_code == status, answer.content.decode()[:2000]
     return answer.json()
 
@@ -104,11 +104,11 @@ async def test_edit_keeps_fields_that_the_editor_does_not_show(web, folder):
             builders.case("one", turn, **extra_fields), builders.case("two", builders.turn("x"))
         ),
     )
-    shown = await request_json(web, "get", "/eval_sets/set/evals/one")
-    sent = {name: shown[name] for name in ("evalId", "conversation")}
-    del sent["conversation"][0]["rubrics"]
-    sent["conversation"][0]["finalResponse"]["parts"][0]["text"] = "good day"
-    assert await request_json(web, "put", "/eval_sets/set/evals/one", sent) is None
+    eval_case = await request_json(web, "get", "/eval_sets/set/evals/one")
+    edited_case = {name: eval_case[name] for name in ("evalId", "conversation")}
+    del edited_case["conversation"][0]["rubrics"]
+    edited_case["conversation"][0]["finalResponse"]["parts"][0]["text"] = "good day"
+    assert await request_json(web, "put", "/eval_sets/set/evals/one", edited_case) is None
     first, two = json.loads(path.read_text())["eval_cases"]
     assert first["conversation"][0]["final_response"]["parts"][0]["text"] == "good day"
     assert first["conversation"][0]["rubrics"][0]["rubric_id"] == "r"
@@ -126,16 +126,16 @@ async def test_edited_scenario_remains_a_scenario(web, folder):
     path = builders.write(folder.path, "set.evalset.json", builders.evalset(case))
     start = {"appName": "counter", "userId": "ann", "state": {"invocationIndex": 3}}
     for conversation in (None, []):
-        sent = {"evalId": "one", "conversation": conversation, "sessionInput": start}
-        await request_json(web, "put", "/eval_sets/set/evals/one", sent)
+        edited_case = {"evalId": "one", "conversation": conversation, "sessionInput": start}
+        await request_json(web, "put", "/eval_sets/set/evals/one", edited_case)
         (stored,) = json.loads(path.read_text())["eval_cases"]
         assert stored["conversation_scenario"] == scenario
         assert stored["session_input"]["state"] == {"invocationIndex": 3}
 
 
 async def test_fields_of_adks_editor_are_left_out(web, smoke):
-    shown = await request_json(web, "get", "/eval_sets/smoke/evals/good")
-    shown["conversation"][0]["intermediateData"] = {
+    eval_case = await request_json(web, "get", "/eval_sets/smoke/evals/good")
+    eval_case["conversation"][0]["intermediateData"] = {
         "invocationEvents": [
             {
                 "author": "counter",
@@ -145,7 +145,7 @@ async def test_fields_of_adks_editor_are_left_out(web, smoke):
             }
         ]
     }
-    await request_json(web, "put", "/eval_sets/smoke/evals/good", shown)
+    await request_json(web, "put", "/eval_sets/smoke/evals/good", eval_case)
     stored = json.loads(smoke.read_text())["eval_cases"][0]
     (event,) = stored["conversation"][0]["intermediate_data"]["invocation_events"]
     assert set(event) == {"author", "content"}
@@ -160,12 +160,14 @@ async def test_model_metadata_is_spelled_like_adk_and_kept_by_edits(web, smoke):
     event = {"author": "counter", "usage_metadata": COUNTED, "grounding_metadata": {"web_search_queries": []}}
     document["eval_cases"][0]["conversation"][0]["intermediate_data"] = {"invocation_events": [event]}
     smoke.write_text(json.dumps(document))
-    shown = await request_json(web, "get", "/eval_sets/smoke/evals/good")
-    assert shown == EvalCase.model_validate(shown).model_dump(mode="json", by_alias=True, exclude_none=True)
-    (invocation_event,) = shown["conversation"][0]["intermediateData"]["invocationEvents"]
+    eval_case = await request_json(web, "get", "/eval_sets/smoke/evals/good")
+    assert eval_case == EvalCase.model_validate(eval_case).model_dump(
+        mode="json", by_alias=True, exclude_none=True
+    )
+    (invocation_event,) = eval_case["conversation"][0]["intermediateData"]["invocationEvents"]
     assert invocation_event["usageMetadata"]["promptTokensDetails"] == [{"modality": "TEXT", "tokenCount": 3}]
-    shown["conversation"][0]["userContent"]["parts"][0]["text"] = "Rome"
-    await request_json(web, "put", "/eval_sets/smoke/evals/good", shown)
+    eval_case["conversation"][0]["userContent"]["parts"][0]["text"] = "Rome"
+    await request_json(web, "put", "/eval_sets/smoke/evals/good", eval_case)
     (turn,) = json.loads(smoke.read_text())["eval_cases"][0]["conversation"]
     assert turn["user_content"]["parts"][0]["text"] == "Rome"
     assert turn["intermediate_data"]["invocation_events"] == [event]
@@ -201,9 +203,9 @@ eval_cases:
 async def test_a_yaml_file_is_changed_in_place_with_its_comments(web, folder):
     path = builders.write(folder.path, "set.evalset.yaml", OURS)
     assert await request_json(web, "get", "/eval_sets/set/evals") == ["one", "two"]
-    shown = await request_json(web, "get", "/eval_sets/set/evals/two")
-    shown["conversation"][0]["finalResponse"] = builders.text("hello", "model")
-    await request_json(web, "put", "/eval_sets/set/evals/two", shown)
+    eval_case = await request_json(web, "get", "/eval_sets/set/evals/two")
+    eval_case["conversation"][0]["finalResponse"] = builders.text("hello", "model")
+    await request_json(web, "put", "/eval_sets/set/evals/two", eval_case)
     assert path.read_text() == OURS + (
         "    final_response:\n      parts:\n      - text: hello\n      role: model\n"
     )
@@ -311,8 +313,8 @@ async def test_results_of_adk_web_are_listed_beside_ours(web, folder):
 
 
 async def test_adk_web_result_has_usage_in_camel_case(web, folder):
-    spent = {"token_usage_details": {"total_tokens": 3.0}, "duration_details": {"total_seconds": 0.5}}
-    metric = {"metric_name": "token_usage_v1", "score": 3.0, "eval_status": 4, "details": spent}
+    usage = {"token_usage_details": {"total_tokens": 3.0}, "duration_details": {"total_seconds": 0.5}}
+    metric = {"metric_name": "token_usage_v1", "score": 3.0, "eval_status": 4, "details": usage}
     case = {"eval_id": "one", "final_eval_status": 1, "overall_eval_metric_results": [metric]}
     result = {"eval_set_result_id": "r", "eval_set_id": "old", "eval_case_results": [case]}
     builders.write(folder.path / ".adk" / "eval_history", "counter_old_2.5.evalset_result.json", result)
@@ -326,10 +328,10 @@ async def test_adk_web_result_has_usage_in_camel_case(web, folder):
 
 async def test_only_metrics_that_can_run_are_offered(web):
     metrics = (await request_json(web, "get", "/metrics-info"))["metricsInfo"]
-    offered = {metric.metric_name: metric for metric in map(MetricInfo.model_validate, metrics)}
-    assert offered["response_match_score"].metric_value_info.interval.max_value == 1.0
-    assert not offered["token_usage_v1"].requires_threshold
-    assert "safety_v1" not in offered or offered["safety_v1"].requires_threshold
+    metrics_by_name = {metric.metric_name: metric for metric in map(MetricInfo.model_validate, metrics)}
+    assert metrics_by_name["response_match_score"].metric_value_info.interval.max_value == 1.0
+    assert not metrics_by_name["token_usage_v1"].requires_threshold
+    assert "safety_v1" not in metrics_by_name or metrics_by_name["safety_v1"].requires_threshold
 
 
 class Remembering(Process):

@@ -98,8 +98,8 @@ def test_a_divergence_is_marked_exactly_where_the_metric_fails(match_type, ignor
     def calls():
         return [call(chance.choice("abc"), x=chance.randrange(2)) for _ in range(chance.randrange(4))]
 
-    def invocation(made):
-        uses = [types.FunctionCall(name=item["name"], args=item["args"]) for item in made]
+    def invocation(tool_calls):
+        uses = [types.FunctionCall(name=item["name"], args=item["args"]) for item in tool_calls]
         return Invocation(user_content=types.Content(), intermediate_data=IntermediateData(tool_uses=uses))
 
     for _ in range(400):

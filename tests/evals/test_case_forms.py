@@ -25,17 +25,17 @@ def flat(data, prefix=""):
             yield from flat(value, f"{prefix}{name}.")
 
 
-def form_data(made, **changed):
+def form_data(eval_case, **changed):
     return parse_nested(
         {
-            **dict(flat(case_form_data(made))),
+            **dict(flat(case_form_data(eval_case))),
             **{name.replace("__", "."): item for name, item in changed.items()},
         }.items()
     )
 
 
-def apply_form(made, **changed):
-    return AppliedForm(form_data(made, **changed), made, "counter")
+def apply_form(eval_case, **changed):
+    return AppliedForm(form_data(eval_case, **changed), eval_case, "counter")
 
 
 def cases():
@@ -69,13 +69,13 @@ EVENTS = {
 
 @pytest.mark.parametrize("place", range(4))
 def test_unchanged_form_makes_the_same_case(place):
-    made = cases()[place]
-    new_case = apply_form(made)
-    assert (new_case.case, new_case.errors) == (made, {})
+    eval_case = cases()[place]
+    new_case = apply_form(eval_case)
+    assert (new_case.case, new_case.errors) == (eval_case, {})
 
 
 @pytest.mark.parametrize(
-    "made",
+    "eval_case",
     [
         case(" spaces \r\n", turn("a\r\nb\rc", "\n\nlead"), ours={"x": [1]}),
         case("nul\0", turn("\0 \ud800", tools=[{"name": " f ", "args": {"q": "\r\n"}}])),
@@ -91,13 +91,13 @@ def test_unchanged_form_makes_the_same_case(place):
         ),
     ],
 )
-def test_values_that_browsers_cannot_send_are_kept(made):
-    new_case = apply_form(copy.deepcopy(made))
-    assert new_case.case == made
+def test_values_that_browsers_cannot_send_are_kept(eval_case):
+    new_case = apply_form(copy.deepcopy(eval_case))
+    assert new_case.case == eval_case
 
 
 def test_each_field_can_be_changed_without_changing_others():
-    made = case(
+    eval_case = case(
         "a",
         {**turn("hi", "yo", [{"id": "7", "name": "f", "args": {"x": 1}}]), "invocation_id": "i", "ours": 1},
         session_input={"app_name": "a", "user_id": "u", "state": {"k": 1}, "extra": 2},
@@ -105,7 +105,7 @@ def test_each_field_can_be_changed_without_changing_others():
         team="ours",
     )
     new_case = apply_form(
-        made,
+        eval_case,
         case_id="b",
         turns__0__user="hello",
         turns__0__answer="",
@@ -145,18 +145,18 @@ def test_each_field_can_be_changed_without_changing_others():
 
 
 def test_moved_turns_keep_fields_not_in_the_form():
-    made = case(
+    eval_case = case(
         "a",
         {**turn("1"), "duration": 1.0},
         {**turn("2"), "duration": 2.0},
         devui_turn_states=[{"n": 1}, None],
     )
-    data = rearrange_rows(rearrange_rows(form_data(made), "up:turns.1"), "add:turns")
+    data = rearrange_rows(rearrange_rows(form_data(eval_case), "up:turns.1"), "add:turns")
     data["turns"][2]["user"] = "3"
-    new_case = AppliedForm(data, made, "counter").case
+    new_case = AppliedForm(data, eval_case, "counter").case
     assert [turn_json.get("duration") for turn_json in new_case["conversation"]] == [2.0, 1.0, None]
     assert new_case["devui_turn_states"] == [None, {"n": 1}, None]
-    dropped = AppliedForm(rearrange_rows(data, "drop:turns.0"), made, "counter").case
+    dropped = AppliedForm(rearrange_rows(data, "drop:turns.0"), eval_case, "counter").case
     assert [turn_json["user_content"]["parts"][0]["text"] for turn_json in dropped["conversation"]] == [
         "1",
         "3",
@@ -173,11 +173,11 @@ def test_invalid_row_changes_nothing(action):
 
 
 def test_calls_of_recorded_events_are_edited_in_place():
-    made = case("a", {**turn("x"), "intermediate_data": EVENTS})
-    data = form_data(made, turns__0__calls__0__args='{"a": 2}', turns__0__responses__0__text="later")
+    eval_case = case("a", {**turn("x"), "intermediate_data": EVENTS})
+    data = form_data(eval_case, turns__0__calls__0__args='{"a": 2}', turns__0__responses__0__text="later")
     data = rearrange_rows(rearrange_rows(data, "drop:turns.0.calls.1"), "add:turns.0.calls")
     data["turns"][0]["calls"][1]["name"] = "h"
-    events = AppliedForm(data, made, "counter").case["conversation"][0]["intermediate_data"][
+    events = AppliedForm(data, eval_case, "counter").case["conversation"][0]["intermediate_data"][
         "invocation_events"
     ]
     assert [part for event in events for part in event["content"]["parts"]] == [
@@ -187,8 +187,8 @@ def test_calls_of_recorded_events_are_edited_in_place():
         {"text": "later"},
         {"function_call": {"name": "h", "args": {}}},
     ]
-    without = rearrange_rows(form_data(made), "drop:turns.0.calls.0")
-    events = AppliedForm(without, made, "counter").case["conversation"][0]["intermediate_data"][
+    without = rearrange_rows(form_data(eval_case), "drop:turns.0.calls.0")
+    events = AppliedForm(without, eval_case, "counter").case["conversation"][0]["intermediate_data"][
         "invocation_events"
     ]
     assert [event["author"] for event in events] == ["y", "z"]
@@ -234,7 +234,7 @@ def test_any_plan_is_read_and_written_back_as_it_is(plan):
         ({"state": "[1]"}, "state", "An object is needed"),
         ({"final_state": '{"a": NaN}'}, "final_state", "NaN is no number"),
         ({"turns__0__state": "[" * 100_000}, "turns.0.state", "No JSON"),
-        ({"rubrics__0__id": "r"}, "rubrics.0.property", "judge"),
+        ({"rubrics__0__id": "r"}, "rubrics.0.property", "good answer"),
         ({"turns__0__responses__0__text": "x"}, "turns.0.responses.0.author", "Which agent"),
         ({"kind": "scenario"}, "starting_prompt", "simulated user"),
         ({"kind": "scenario", "persona": "own"}, "persona_json", "Describe the persona"),

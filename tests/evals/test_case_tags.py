@@ -125,7 +125,7 @@ def found_cases(search):
     summaries = [
         {"id": content["eval_id"], "turns": 1, "scenario": False, "says": "Paris"} for content in contents
     ]
-    return [row.id for row in CaseList.of(summaries, contents, search).page]
+    return [row.id for row in CaseList.search(summaries, contents, search).cases]
 
 
 def test_cases_are_searched_by_tag_and_text():

@@ -108,21 +108,21 @@ def test_run_continues_from_seconds_spent_after_process_death(store, folder, clo
 
 
 @pytest.mark.parametrize("step", STEPS_S)
-@pytest.mark.parametrize(("spent", "status"), [(599.0, "stopped"), (1.0, "done")])
-async def test_limit_of_seconds_counts_time_of_dead_process(store, folder, clock, step, spent, status):
+@pytest.mark.parametrize(("seconds", "status"), [(599.0, "stopped"), (1.0, "done")])
+async def test_limit_of_seconds_counts_time_of_dead_process(store, folder, clock, step, seconds, status):
     async def answer(ctx, text):
         await asyncio.sleep(3600 if status == "stopped" else 1.2)
         return "fine"
 
     run, _ = await units_of_work.write(
-        interrupted_run, folder, clock, EvalRunLimits(seconds=600, attempt_seconds=300), spent, step
+        interrupted_run, folder, clock, EvalRunLimits(seconds=600, attempt_seconds=300), seconds, step
     )
     source = agents.Source(agents.Scripted(name="counter", answer=answer), folder=folder)
     async with asyncio.timeout(60):
         await execute_run(run.pk, source, asyncio.Event(), runtime_id=PROCESS)
     run = await units_of_work.read(EvalRun.objects.get, pk=run.pk)
     assert run.status == status
-    assert spent < elapsed_seconds(run) < spent + 60
+    assert seconds < elapsed_seconds(run) < seconds + 60
     assert run.started_at < run.last_step_at <= run.finished_at
 
 

@@ -198,10 +198,10 @@ def test_case_that_was_not_judged_or_did_not_run_is_not_compared():
 def test_run_that_lost_too_many_attempts_is_not_comparable():
     keys = [CaseKey(str(number)) for number in range(4)]
     before = {key: of(5, same=THEN) for key in keys}
-    lost = compare(before, {key: of(0, 3, unjudged=2, unavailable=2) for key in keys})
-    assert lost.counts == {Verdict.NOT_COMPARABLE: 4}
-    assert lost.whole.refusal.startswith("8 of 20 attempts of the run after have no outcome")
-    assert not lost.regressions
+    comparison = compare(before, {key: of(0, 3, unjudged=2, unavailable=2) for key in keys})
+    assert comparison.counts == {Verdict.NOT_COMPARABLE: 4}
+    assert comparison.whole.refusal.startswith("8 of 20 attempts of the run after have no outcome")
+    assert not comparison.regressions
     few = compare(before, {key: of(0, 4, unjudged=1, unavailable=1) for key in keys})
     assert few.whole.is_worse
 

@@ -165,6 +165,13 @@ def test_comparison_page_advises_on_the_next_step(db, settings, folder, repeated
     assert advice in Client().get(f"/evals/runs/{now.pk}/compare/?with=previous").content.decode()
 
 
+def test_advice_leads_with_what_became_better(db):
+    version = stored_runs.version(cases("a", "b"))
+    then = stored_runs.run(version, {"a": [failing()] * 6, "b": [passing()] * 6}, code="v1")
+    now = stored_runs.run(version, {"a": [passing()] * 6, "b": [passing()] * 6}, code="v2")
+    assert baselines.compare_runs(then, now).advice.title == "Better: 1 case fixed, none worse."
+
+
 def test_advice_opens_fallen_cases_if_only_the_whole_is_worse(db):
     names = [f"case {number}" for number in range(20)]
     version = stored_runs.version(cases(*names))

@@ -113,8 +113,8 @@ def test_warnings_say_how_many_duplicate_keys_and_odd_numbers_they_leave_out():
 
 @pytest.mark.parametrize("name", ["a.evalset.json", "a.test.json"])
 def test_an_id_that_no_store_holds_is_refused_with_its_place(name):
-    named = [{"name": "a\0b", "data": []}] if name == "a.test.json" else evalset(case("a\0b", turn("hi")))
-    problem = refusal(named, name).problems[0]
+    document = [{"name": "a\0b", "data": []}] if name == "a.test.json" else evalset(case("a\0b", turn("hi")))
+    problem = refusal(document, name).problems[0]
     assert problem.case == "a\0b"
     assert problem.field in ("eval_id", "name")
     assert problem.line

@@ -278,7 +278,7 @@ async def test_identical_answers_without_letters_explain_their_score(play, sign)
 
 @pytest.mark.parametrize("text", ["❤️", "½", "สวัสดี", "Ⅷ", "你好"])
 async def test_what_rouge_compares_is_not_called_signs(play, text):
-    run = await play(evalset(case("a", turn("say it", text))), lambda ctx, said: text)
+    run = await play(evalset(case("a", turn("say it", text))), lambda ctx, message: text)
     _, results = await attempt_of(run)
     assert (results["response_match_score", None].score, results["response_match_score", None].reason) == (
         1,

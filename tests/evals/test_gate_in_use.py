@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import sqlite3
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
@@ -15,6 +17,7 @@ from xml.etree import ElementTree
 import pytest
 from django.db import OperationalError
 
+from evals_app.analysis import comparability
 from evals_app.analysis.ci_gate import REGRESSION, Gate
 from evals_app.analysis.exports import comparison_json
 from evals_app.cases import version_contents
@@ -23,6 +26,7 @@ from evals_app.runs import attempt_status
 from evals_app.runs.writes import notes
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.run_evals_command import run_evals, usage_error
+from tests.store import finish_threads, saved_rows
 
 AGENT = """
 import json
@@ -93,6 +97,12 @@ class Project:
         self.folder = folder / f"gate_{next(_numbers)}"
         self.world = folder / "world.json"
         self.judge = f"verdicts-of-{self.folder.name}"
+        self.write_files()
+
+    def write_files(self):
+        """Write the files of an agent that passes, and no others."""
+        shutil.rmtree(self.folder.parent)
+        self.folder.parent.mkdir()
         self.names = [f"c{number}" for number in range(CASES)]
         self.behave()
         self.write_agent()
@@ -115,8 +125,10 @@ class Project:
     def run(self, *options, metrics=MATCH, repetitions=REPETITIONS, cases="draws"):
         """Run the evalset; return the exit code, what was printed, and the files."""
         files = {name: self.folder.parent / f"{name}.out" for name in ("markdown", "junit", "json")}
-        named = [f"--{name}={path}" for name, path in files.items()]
-        code, printed = run_evals(self.folder, cases, f"--num-runs={repetitions}", *metrics, *options, *named)
+        file_options = [f"--{name}={path}" for name, path in files.items()]
+        code, printed = run_evals(
+            self.folder, cases, f"--num-runs={repetitions}", *metrics, *options, *file_options
+        )
         comment = files["markdown"].read_text()
         junit = ElementTree.fromstring(files["junit"].read_text())
         return SimpleNamespace(
@@ -134,11 +146,27 @@ class Project:
         return self.run(*COMPARED, **more)
 
 
-@pytest.fixture
-def project(store, tmp_path):
-    """An agent and its evalset, which passed once in all attempts."""
-    project = Project(tmp_path)
+PassedProject = tuple[Project, Callable[[], None]]
+
+
+@pytest.fixture(scope="module")
+def passed_project(module_store: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PassedProject]:
+    """An agent and its evalset, which passed once in all attempts, and a function that inserts the rows of this run."""
+    project = Project(tmp_path_factory.mktemp("project"))
     assert project.run().code == 0
+    finish_threads()
+    with saved_rows() as insert_rows:
+        yield project, insert_rows
+
+
+@pytest.fixture
+def project(passed_project: PassedProject, store: None) -> Project:
+    """The project as it was after its first run."""
+    project, insert_rows = passed_project
+    insert_rows()
+    project.write_files()
+    version_contents.read_cases.cache_clear()  # the keys of its rows are those of the test before
+    comparability._read_cases.cache_clear()
     return project
 
 
@@ -181,17 +209,17 @@ def test_fall_with_the_same_code_has_an_external_cause(project):
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("change", "difference"),
     [
         ({"instruction": "Answer wrong, always."}, "requests"),
         ({"version": "2"}, "model version"),
     ],
 )
-def test_change_outside_of_the_folder_is_named(project, change, named):
+def test_change_outside_of_the_folder_is_named(project, change, difference):
     project.fail(**change)
     result = project.judge_now()
     assert says_failed(result)
-    assert f"What differs: {named}" in result.comment
+    assert f"What differs: {difference}" in result.comment
 
 
 def test_environment_variable_that_the_agent_reads_is_named(project, monkeypatch):
@@ -331,8 +359,8 @@ def test_run_of_chosen_cases_is_compared_with_earlier_runs_of_chosen_cases(store
 def test_previous_looks_back_past_a_run_that_lost_attempts(project, error_type):
     project.write_agent("second")
     project.run()
-    lost = EvalRun.objects.latest("created_at").attempts.filter(case_index__lt=2)
-    lost.update(status=EvalAttempt.Status.ERROR, error_type=error_type)
+    lost_attempts = EvalRun.objects.latest("created_at").attempts.filter(case_index__lt=2)
+    lost_attempts.update(status=EvalAttempt.Status.ERROR, error_type=error_type)
     project.write_agent("third")
     project.fail()
     assert says_failed(project.judge_now())

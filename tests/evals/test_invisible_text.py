@@ -75,8 +75,8 @@ async def test_evalset_forms_show_invisible_characters(web, folder):
         response = await web.get(f"/evals/counter/set/{page}")
         assert response.status_code == 200, page
         assert_shown(response.content.decode(), page)
-    shown = (await web.get(f"/evals/counter/set/case/?id={case_id}")).content.decode()
-    assert "Contains invisible characters" in shown
+    html = (await web.get(f"/evals/counter/set/case/?id={case_id}")).content.decode()
+    assert "Contains invisible characters" in html
 
 
 async def test_problems_of_broken_file_show_invisible_characters(web, folder):

@@ -71,8 +71,8 @@ def test_run_of_killed_process_is_resumed(store, gate):
     assert [tried["error_type"] for tried in attempts["c2"].earlier_tries] == ["RuntimeGone"]
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupted_run_reports_results_and_how_to_resume(store, gate, sent, code):
+@pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_run_reports_results_and_how_to_resume(store, gate, signal_number, code):
     process = forked_processes.Popen(
         run_evals_argv(gate, "s", "--metrics=response_match_score"),
         cwd=ROOT,
@@ -81,7 +81,7 @@ def test_interrupted_run_reports_results_and_how_to_resume(store, gate, sent, co
         text=True,
     )
     wait_for(lambda: statuses()[:3] == ["passed", "passed", "running"])
-    os.kill(process.pid, sent)
+    os.kill(process.pid, signal_number)
     out, _ = process.communicate(timeout=PATIENCE_S)
     run = EvalRun.objects.get()
     assert (process.returncode, run.status) == (code, "cancelled")

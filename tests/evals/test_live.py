@@ -76,10 +76,10 @@ async def test_run_change_is_rendered_once_for_all_sockets(run, monkeypatch):
     loop, has_looked = asyncio.get_running_loop(), asyncio.Event()
 
     def counting(run_id, cursor):
-        found = changes(run_id, cursor)
+        rows = changes(run_id, cursor)
         rendered.append(cursor)
         loop.call_soon_threadsafe(has_looked.set)
-        return found
+        return rows
 
     changes = live.changes
     monkeypatch.setattr(live, "changes", counting)
@@ -107,10 +107,10 @@ async def test_page_receives_only_changed_rows(run):
 
         await units_of_work.write(finish_attempt, second.pk, Outcome(EvalAttempt.Status.FAILED))
         await units_of_work.write(start_attempt, first.pk)
-        seen = {}
-        while seen.get("case-0") is None or "failed" not in seen.get("case-1", ""):
+        html_by_id = {}
+        while html_by_id.get("case-0") is None or "failed" not in html_by_id.get("case-1", ""):
             update = await message(socket)
-            seen |= {row["id"]: row["html"] for row in update["rows"]}
+            html_by_id |= {row["id"]: row["html"] for row in update["rows"]}
         assert "1 failed" in update["summary"]
 
 

@@ -61,11 +61,11 @@ async def test_attempt_that_lost_the_store_is_repeated_and_says_so(play, monkeyp
     attempt = await units_of_work.read(only_attempt, run)
     assert (run.status, run.passed, run.errors, run.finished) == (EvalRun.Status.DONE, 1, 0, 1)
     assert (attempt.status, attempt.tries, attempt.error_type) == ("passed", 2, "")
-    [lost] = attempt.earlier_tries
-    assert (lost["status"], lost["error_type"]) == ("error", attempt_status.STORE_LOST)
-    assert lost["error"] == "The store is away."
-    assert lost["why"] == "The store failed while it was in flight."
-    assert lost["realm"] != attempt.realm
+    [lost_try] = attempt.earlier_tries
+    assert (lost_try["status"], lost_try["error_type"]) == ("error", attempt_status.STORE_LOST)
+    assert lost_try["error"] == "The store is away."
+    assert lost_try["why"] == "The store failed while it was in flight."
+    assert lost_try["realm"] != attempt.realm
     assert not attempt_status.must_run_alone(attempt)
     assert messages == [(1, None), (2, None), (2, "passed")]
 
@@ -133,7 +133,7 @@ async def test_run_survives_temporary_loss_of_the_store(play, monkeypatch):
     looks: list[Any] = []  # with a limit of tokens, the monitor reads the store whenever an attempt has ended
     read_snapshot = fail_with_lost_store(3, run_control._read_snapshot, before=True)
     monkeypatch.setattr(
-        run_control, "_read_snapshot", lambda *given: looks.append(given) or read_snapshot(*given)
+        run_control, "_read_snapshot", lambda *arguments: looks.append(arguments) or read_snapshot(*arguments)
     )
     many = evalset(*(case(f"case {number}", turn("go", "fine")) for number in range(10)))
     run = await play(many, fine, parallelism=1, limits=EvalRunLimits(tokens=1_000_000))
@@ -176,8 +176,8 @@ def order_by(how: str) -> tuple[str, dict[str, Any]]:
 
 
 async def post(web: Any, how: str, path: str, fields: dict[str, Any]) -> int:
-    named = {} if how == "page" else {"content_type": "application/json"}
-    return int((await web.post(path, fields, **named)).status_code)
+    options = {} if how == "page" else {"content_type": "application/json"}
+    return int((await web.post(path, fields, **options)).status_code)
 
 
 async def statuses_but_active() -> list[str]:

@@ -176,8 +176,8 @@ def test_text_of_agents_injects_nothing(evil):
 
 @given(st.text(alphabet="`@a1 #<>[]()!*_~$|\\\n.:/-w&;é", max_size=60))
 def test_any_text_is_plain_prose_or_one_code_span(value):
-    for written in (code(value), text(value)):
-        html = MarkdownIt("gfm-like", {"html": True, "linkify": False}).renderInline(f"x {written} y")
+    for markdown in (code(value), text(value)):
+        html = MarkdownIt("gfm-like", {"html": True, "linkify": False}).renderInline(f"x {markdown} y")
         assert re.fullmatch(r"x (?:<code>[^<]*</code>|[^<@#`*_~$|\\/\[\]&]*) y", html), html
 
 

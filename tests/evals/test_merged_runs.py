@@ -129,8 +129,8 @@ def test_unusable_store_of_earlier_runs_is_named_and_the_shards_are_merged(
 ):
     spoil(main_file, kind)
     files = {name: tmp_path / name for name in ("markdown", "junit", "html")}
-    named = [f"--{name}={path}" for name, path in files.items()]
-    code, out = merge(folder / "same.sqlite3", "--earlier", main_file, *GATE, *named)
+    file_options = [f"--{name}={path}" for name, path in files.items()]
+    code, out = merge(folder / "same.sqlite3", "--earlier", main_file, *GATE, *file_options)
     assert code == 3, out
     [line] = [line for line in out.splitlines() if line.split()[:2] == ["not", "compared"]]
     assert reason in line

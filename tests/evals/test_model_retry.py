@@ -122,19 +122,19 @@ async def test_too_long_wait_is_not_started(play):
 
 
 async def test_callbacks_of_the_agent_hear_of_an_error_that_stays_only(play):
-    heard = []
+    errors = []
 
     def fall_back(callback_context, llm_request, error):
-        heard.append(error.code)
+        errors.append(error.code)
         return LlmResponse(content=types.Content(role="model", parts=[types.Part(text="fine")]))
 
     model = Fails(model="fails", left=[client_error(429)], says="fine")
     run = await play(ONE, agent(model, on_model_error_callback=fall_back))
-    assert (run.passed, heard) == (1, [])
+    assert (run.passed, errors) == (1, [])
 
     model = Fails(model="fails", left=[client_error(429, {"Retry-After": "3600"})])
     run = await play(ONE, agent(model, on_model_error_callback=fall_back))
-    assert (run.passed, heard) == (1, [429])
+    assert (run.passed, errors) == (1, [429])
 
 
 async def test_an_agent_that_fails_as_its_model_stayed_away_has_not_failed(play):
@@ -286,8 +286,8 @@ async def test_refused_attempts_count_in_no_rate_or_test(play):
         )
         assert baselines.find_reference(later).runs == [before], "runs that lost attempts are passed over"
         result = Gate(before.pk, "regression").judge(after)
-        [lost] = result.fails
-        assert lost.startswith(
+        [reason] = result.fails
+        assert reason.startswith(
             "2 of 6 attempts have no outcome: a model, a judge or the database failed. The first: fails could"
         )
 
@@ -373,7 +373,7 @@ RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay":
 
 
 def test_a_wait_is_as_long_as_the_service_asks_else_ever_longer():
-    waits = [model_retry.seconds_before_retry(WithStatus(503), made) for made in range(1, 8)]
+    waits = [model_retry.seconds_before_retry(WithStatus(503), tries) for tries in range(1, 8)]
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
     assert model_retry.seconds_before_retry(client_error(429, {"retry-after": "7"}), 1) == 7.0
     assert model_retry.seconds_before_retry(client_error(429, {"Retry-After": "soon"}), 2) == 2.0

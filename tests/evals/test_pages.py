@@ -47,18 +47,48 @@ async def test_evalsets_are_sorted_and_exported(web, folder, smoke):
     assert lines == ["name,app,cases,run", "more,counter,1,", "smoke,counter,3,"]
 
 
+async def test_evalsets_are_sorted_by_their_newest_run(web, process, folder, smoke):
+    write(folder.path, "more.evalset.json", evalset(case("one", turn("hi")), eval_set_id="more"))
+    await start_run(web)
+    for sort, expected in {
+        "ran": ["more", "smoke"],
+        "-ran": ["smoke", "more"],
+        "-run": ["smoke", "more"],
+    }.items():
+        page = await get_page(web, f"/evals/?sort={sort}")
+        assert [link.text for link in page.all("a", css="row-link")] == expected
+    [first, *_] = (await get_page(web, "/evals/?sort=name")).all("a", css="row-link")
+    assert first.text == "more"
+
+
+async def test_app_without_evalsets_offers_those_of_all_apps(web, folder, smoke):
+    empty = (await get_page(web, "/evals/?app=nobody")).one(css="empty")
+    assert empty.one("h2").text == "No evalset matches"
+    assert empty.one("a").attrs["href"] == "?"
+
+
 async def test_runs_of_an_evalset_are_sorted_and_paged(web, process, smoke, monkeypatch):
     monkeypatch.setattr(evalsets, "RUNS_SHOWN", 1)
     for _ in range(2):
         await start_run(web)
     address = "/evals/counter/smoke/"
     newest = (await get_page(web, address)).one(id="evalset-runs")
-    oldest = (await get_page(web, f"{address}?sort=created")).one(id="evalset-runs")
+    oldest = (await get_page(web, f"{address}?runs-sort=created")).one(id="evalset-runs")
     assert newest.one("tbody").one("tr").attrs["id"] != oldest.one("tbody").one("tr").attrs["id"]
     further = f"{address}{oldest.one('a', rel='next').attrs['href']}"
     part = await get_page(web, further, HX_Request="true", HX_Target="evalset-runs")
     assert not part.all("html")
     assert part.one("tbody").one("tr").attrs["id"] == newest.one("tbody").one("tr").attrs["id"]
+
+
+async def test_runs_of_an_evalset_are_exported(web, process, smoke):
+    await start_run(web)
+    runs = (await get_page(web, "/evals/counter/smoke/?runs-hide=code")).one(id="evalset-runs")
+    heads, row = (
+        await web.get(runs.one("details", css="table-menu").all("a")[-1].attrs["href"])
+    ).text.splitlines()
+    assert heads == "outcome,created,duration"
+    assert row.startswith("done,20")
 
 
 async def test_empty_list_explains_how_to_create_evalsets(web):
@@ -115,19 +145,19 @@ async def test_an_attempt_shows_expected_beside_actual_and_its_session(web, proc
     first = (await get_page(web, response.url)).one(id="cases").all("tr", css="case")[0].one("th").one("a")
     url = f"{response.url}{first.attrs['href']}"
     part = await get_page(web, url, HX_Request="true", HX_Target="attempt")
-    shown = part.one("article")
-    assert shown.one(id="attempt-title").text == "bad <script>"
+    article = part.one("article")
+    assert article.one(id="attempt-title").text == "bad <script>"
     assert [
-        status.attrs["data-status"] for status in shown.one("table", css="verdicts").all(css="badge")
+        status.attrs["data-status"] for status in article.one("table", css="verdicts").all(css="badge")
     ] == ["failed", "failed"]
-    pair = shown.one("tr", css="pair")
+    pair = article.one("tr", css="pair")
     assert {"wrong", "first", "pair-args"} <= pair.classes
     assert [element.text for element in pair.all(css="removed")] == ['city="Rome"', 'unit="<c>"']
     assert [element.text for element in pair.all(css="added")] == ['city="Paris"']
-    assert "It rains." in shown.one("div", css="answers").text
+    assert "It rains." in article.one("div", css="answers").text
     [session] = [
         link.attrs["href"]
-        for link in shown.all("a", css="button-small")
+        for link in article.all("a", css="button-small")
         if link.attrs["href"].startswith("/sessions/id/")
     ]
     event = next(a for a in pair.all("a"))
@@ -187,7 +217,7 @@ async def test_judge_of_the_form_is_used(web, process, smoke):
 
 
 @pytest.mark.parametrize(
-    ("sent", "message"),
+    ("fields", "message"),
     [
         ({"metric": []}, "No metric is chosen."),
         ({"threshold:response_match_score": "7"}, "outside its range 0 to 1"),
@@ -199,8 +229,8 @@ async def test_judge_of_the_form_is_used(web, process, smoke):
         ({"metric": ["nonsense"], "threshold:nonsense": "1"}, "There is no metric 'nonsense'"),
     ],
 )
-async def test_invalid_form_shows_errors_on_the_page(web, process, smoke, sent, message):
-    response = await start_run(web, status=404 if "case" in sent else 400, **sent)
+async def test_invalid_form_shows_errors_on_the_page(web, process, smoke, fields, message):
+    response = await start_run(web, status=404 if "case" in fields else 400, **fields)
     alert = parse(response.content).one("div", css="notice", role="alert")
     assert message in alert.text
     assert not await units_of_work.read(EvalRun.objects.exists)
@@ -319,8 +349,8 @@ async def test_lists_show_the_beginning_and_the_end_of_an_endless_id(web, proces
     response = await start_run(web, "long")
     run = await units_of_work.read(EvalRun.objects.get)
     for url in (response.url, "/evals/counter/long/", f"/evals/counter/long/trend/?run={run.id}"):
-        shown = (await get_page(web, url)).one("main").text
-        assert re.search("begins-x{50,180}…x+-ends", shown), url
-        assert endless not in shown
+        page_text = (await get_page(web, url)).one("main").text
+        assert re.search("begins-x{50,180}…x+-ends", page_text), url
+        assert endless not in page_text
     attempt = await units_of_work.read(run.attempts.get)
     assert endless in (await get_page(web, f"{response.url}?attempt={attempt.pk}")).text

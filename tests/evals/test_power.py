@@ -153,8 +153,8 @@ def test_plan_counts_the_baseline_and_its_history(store):
     assert plan.power.shortages[0].earlier == OutcomeCounts(5, 6)
     EvalRun.objects.filter(pk=first.pk).update(baseline=True)
     assert planned_runs.plan_run(planned_run(newest)).reference.run == first
-    named = planned_runs.plan_run(planned_run(newest), baseline_name=newest.pk)
-    assert named.reference.run == newest
+    plan_by_name = planned_runs.plan_run(planned_run(newest), baseline_name=newest.pk)
+    assert plan_by_name.reference.run == newest
 
 
 def test_plan_foresees_the_comparison_of_the_run(store):
@@ -262,12 +262,14 @@ async def test_run_form_asks_for_the_chance_to_see_a_drop(web, smoke):
 async def test_plan_without_scripts_is_a_page(web, process, smoke):
     await start_run(web, num_runs="3")
     page = await post_plan(web)
-    assert page.one("h1").text == "Chance to see a drop"
+    assert page.one("h1").text == "How many repetitions are enough"
     rows = page.one("tbody").all("tr")
     assert [row.one("th").text for row in rows] == ["1", "2", "3 (planned)", "5", "10"]
     assert "against the newest run and its history" in " ".join(page.text.split())
     assert "cannot be called regressed" in page.text
-    assert (await get_page(web, "/evals/counter/smoke/plan/")).one("h1").text == "Chance to see a drop"
+    assert (await get_page(web, "/evals/counter/smoke/plan/")).one(
+        "h1"
+    ).text == "How many repetitions are enough"
 
 
 async def test_plan_refuses_an_invalid_form(web, smoke):

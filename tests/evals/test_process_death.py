@@ -77,13 +77,13 @@ def test_runs_wait_for_next_process_and_start_once(order, monkeypatch):
         attempts.finish_attempt(attempt.pk, Outcome(Status.PASSED))
     server = processes.register("s" * 32, processes.SERVER_APP, 2, "")
     monkeypatch.setattr(processes, "_own_id", server.pk)
-    left = crashes.list_active(PROCESS)
-    assert sorted(left) == sorted([run.id, done.id])
+    active_runs = crashes.list_active(PROCESS)
+    assert sorted(active_runs) == sorted([run.id, done.id])
     assert crashes.continue_without_process(PROCESS, DIED) == [run.id]
     assert (
         crashes.continue_without_process(PROCESS, DIED) == []
     )  # done once more, because the store's answer was lost
-    assert crashes.list_pending(left) == [run.id]
+    assert crashes.list_pending(active_runs) == [run.id]
     run.refresh_from_db()
     assert (run.runtime_id, run.resumed) == (server.pk, 1)
 

@@ -64,14 +64,14 @@ def test_copies_of_the_whole_environment_note_nothing():
 
 
 def test_values_are_digests_and_credentials_only_set():
-    found = variables_read(
+    variables = variables_read(
         "import os\nos.getenv('STYLE'), os.getenv('GEMINI_API_KEY'), os.getenv('MISSING')",
         STYLE="polite",
         GEMINI_API_KEY="secret",
     )
-    assert found == {"GEMINI_API_KEY": "set", "MISSING": "", "STYLE": found["STYLE"]}
-    assert "polite" not in found["STYLE"]
-    assert variables_read("import os\nos.getenv('STYLE')", STYLE="rude") != {"STYLE": found["STYLE"]}
+    assert variables == {"GEMINI_API_KEY": "set", "MISSING": "", "STYLE": variables["STYLE"]}
+    assert "polite" not in variables["STYLE"]
+    assert variables_read("import os\nos.getenv('STYLE')", STYLE="rude") != {"STYLE": variables["STYLE"]}
 
 
 def test_reads_of_libraries_and_of_devui_are_not_the_agents():

@@ -413,13 +413,13 @@ def test_failures_are_summarized_in_a_few_lines():
 
 
 def test_cost_is_unknown_if_that_of_an_attempt_is():
-    known, unknown, free = (
+    priced, unknown, free = (
         attempt("passed", tokens=5, cost=0.25),
         attempt("passed", tokens=5),
         attempt("passed"),
     )
-    assert CaseResult("c", [known, known, free]).cost == 0.5
-    assert CaseResult("c", [known, unknown]).cost is None
+    assert CaseResult("c", [priced, priced, free]).cost == 0.5
+    assert CaseResult("c", [priced, unknown]).cost is None
     assert CaseResult("c", [free]).cost is None
 
 

@@ -52,14 +52,14 @@ tokens_per_minute = 1_000
 
 @given(st.lists(st.floats(0, 20), max_size=60), st.integers(1, 8))
 def test_no_minute_has_more_requests_than_the_limit(pauses, limit):
-    now, minute, sent = NOW, SlidingMinute(), []
+    now, minute, times = NOW, SlidingMinute(), []
     for pause in pauses:
         minute = SlidingMinute.read(minute.as_json(), now)
         if not minute.seconds_until_free(limit, None, now):
             minute.add(int(now), 1, 0)
-            sent.append(now)
+            times.append(now)
         now += pause
-    assert all(sum(at <= other < at + MINUTE_S for other in sent) <= limit for at in sent)
+    assert all(sum(at <= other < at + MINUTE_S for other in times) <= limit for at in times)
 
 
 @given(st.lists(st.tuples(st.integers(0, 70), st.integers(0, 500)), max_size=30), st.integers(1, 5))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from typing import NamedTuple
 
 import pytest
 from google.genai import types
 
+from evals_app.cases import session_cases
 from evals_app.execution.conversations import build_conversation
 from sessions_app.adk import DjangoSessionService
 from sessions_app.branches.rewind import rewind
 from sessions_app.runs import runtime_client as runs
 from sessions_app.store.database import units_of_work
-from sessions_app.store.models import AgentSession
+from sessions_app.store.models import AgentSession, Event
 from sessions_app.store.scopes import EVALUATION_KEY
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions.writes import edit_state
@@ -80,6 +82,18 @@ async def session(store):
     return await units_of_work.read(AgentSession.objects.get, session_id="s1")
 
 
+class AnswerField(NamedTuple):
+    """A field for the expected answer of a turn."""
+
+    name: str
+    value: str
+
+
+def answer_fields(page):
+    fields = [area for area in page.all("textarea") if area.attrs["name"].startswith("answer.")]
+    return [AnswerField(area.attrs["name"], area.text) for area in fields]
+
+
 def newest_case(folder):
     return json.loads((folder.path / "set.evalset.json").read_text())["eval_cases"][-1]
 
@@ -128,16 +142,82 @@ async def test_case_from_attempt_omits_state_of_adks_evaluation(browser, session
 
 async def test_unexpected_fields_are_omitted(browser, session, folder):
     await browser.get(f"/evals/record/?session={session.pk}")
-    sent = {"session": session.pk, "target": "set", "action": "review", "case_id": "bare"}
-    response = await browser.web.post("/evals/record/", sent)
-    seen = browser._shown("/evals/record/", response, 200).one("button", name="seen").attrs["value"]
-    await browser.web.post("/evals/record/", {**sent, "seen": seen})
+    turns = [field.attrs["value"] for field in browser.page.all("input", name="turn")]
+    form = {"session": session.pk, "target": "set", "action": "review", "case_id": "bare", "turn": turns}
+    response = await browser.web.post("/evals/record/", form)
+    position = browser._shown("/evals/record/", response, 200).one("button", name="seen").attrs["value"]
+    await browser.web.post("/evals/record/", {**form, "seen": position})
     new_case = newest_case(folder)
     assert len(new_case["conversation"]) == 3
     assert not any(
         {"final_response", "intermediate_data"} & turn_json.keys() for turn_json in new_case["conversation"]
     )
     assert not {"final_session_state", "devui_turn_states"} & new_case.keys()
+
+
+async def test_case_ends_with_the_turn_that_it_was_opened_from(browser, session):
+    page = await browser.get(f"/evals/record/?session={session.pk}&last=i2")
+    assert [field.name for field in answer_fields(page)] == [
+        f"answer.{field.attrs['value']}" for field in page.all("input", name="turn")
+    ]
+    assert [field.value for field in answer_fields(page)] == ["answer 1", "answer 2"]
+
+
+async def test_expected_answer_is_edited_before_it_is_saved(browser, session, folder):
+    page = await browser.get(f"/evals/record/?session={session.pk}&first=i3")
+    (field,) = answer_fields(page)
+    await browser.send("review", target="set", **{field.name: "answer three"})
+    assert [field.value for field in answer_fields(browser.page)] == ["answer three"]
+    await browser.save()
+    (only,) = newest_case(folder)["conversation"]
+    assert only["final_response"]["parts"] == [{"text": "answer three"}]
+    assert only["intermediate_data"]["invocation_events"]
+
+
+async def test_tool_call_that_is_not_kept_is_not_expected(browser, session, folder):
+    page = await browser.get(f"/evals/record/?session={session.pk}&first=i2")
+    first_call, _ = [box for box in page.all("input") if box.attrs.get("name", "").startswith("call.")]
+    assert "count(by=2)" in page.text
+    await browser.send("review", target="set", **{first_call.attrs["name"]: []})
+    await browser.save()
+    without, unchanged = newest_case(folder)["conversation"]
+    assert without["final_response"]["parts"] == [{"text": "answer 2"}]
+    assert "intermediate_data" not in without
+    assert unchanged["intermediate_data"]["invocation_events"]
+
+
+async def test_huge_number_of_a_tool_call_keeps_none(browser, session, folder):
+    page = await browser.get(f"/evals/record/?session={session.pk}&first=i3")
+    (name,) = [field.attrs["name"] for field in page.all("input") if "call." in field.attrs.get("name", "")]
+    await browser.send("review", target="set", **{name: "9" * 5_000})
+    await browser.save()
+    (only,) = newest_case(folder)["conversation"]
+    assert "intermediate_data" not in only
+
+
+async def test_wrong_answer_asks_for_the_right_one(browser, session, folder):
+    seq = await units_of_work.read(
+        lambda: Event.objects.get(session=session, invocation_id="i2", is_final=True, author="counter").seq
+    )
+    page = await browser.get(f"/evals/record/?session={session.pk}&wrong={seq}")
+    assert [field.value for field in answer_fields(page)] == [""]
+    assert page.one("fieldset", css="is-wrong").one("span", css="soft").text == "answer 2"
+    assert "autofocus" in page.one("fieldset", css="is-wrong").one("textarea").attrs
+    page = await browser.send("review", status=422, target="set")
+    (field,) = answer_fields(page)
+    assert page.one("textarea", name=field.name).attrs["aria-invalid"] == "true"
+    assert not page.all("button", name="seen")
+    page = await browser.send("review", target="set", **{field.name: "−3 °C"})
+    assert "autofocus" not in page.one("fieldset", css="is-wrong").one("textarea").attrs
+    await browser.save()
+    (only,) = newest_case(folder)["conversation"]
+    assert only["final_response"]["parts"] == [{"text": "−3 °C"}]
+    assert newest_case(folder)["session_input"]["state"]["n"] == 1
+
+
+async def test_earlier_turns_can_be_put_before_a_wrong_answer(browser, session):
+    page = await browser.get(f"/evals/record/?session={session.pk}&wrong=5&first=i1")
+    assert [field.value for field in answer_fields(page)] == ["answer 1", ""]
 
 
 async def test_several_sessions_become_cases_of_a_new_evalset_at_once(browser, session, folder):
@@ -151,7 +231,7 @@ async def test_several_sessions_become_cases_of_a_new_evalset_at_once(browser, s
     assert not removed
     assert not (folder.path / "all-of-them.evalset.json").exists(), "only shown as yet"
     page = await browser.save()
-    assert "4 cases: question-1, question-2, question-3, question-4 stand in the file." in page.text
+    assert "Saved 4 cases: question-1, question-2, question-3, question-4 to the file." in page.text
     assert (folder.path / "all-of-them.evalset.json").read_text().split() == " ".join(lines).split()
     cases = json.loads((folder.path / "all-of-them.evalset.json").read_text())["eval_cases"]
     assert [case["eval_id"] for case in cases] == ["question-1", "question-2", "question-3", "question-4"]
@@ -169,7 +249,7 @@ async def test_existing_case_id_is_named_as_in_the_file(browser, session):
     await browser.get(f"/evals/record/?session={session.pk}")
     await browser.send("review", target="set", case_id="one")
     page = await browser.save()
-    assert "Case one-2 stands in the file." in page.text
+    assert "Saved case one-2 to the file." in page.text
 
 
 async def test_similar_sessions_get_distinct_ids(browser, session):
@@ -243,5 +323,9 @@ async def test_unreachable_agent_is_reported_and_form_remains(web, folder, sessi
     write(folder.path, "set.evalset.json", evalset(eval_set_id="set"))
     browser = Browser(web)
     await browser.get(f"/evals/record/?session={session.pk}")
-    page = await browser.send("review", status=503, target="set", case_id="kept")
+    first = (await units_of_work.read(session_cases.find_turns, session))[0].first
+    written = {"turn": str(first), f"answer.{first}": "the right one", f"call.{first}": "1"}
+    page = await browser.send("review", status=503, target="set", case_id="kept", **written)
     assert page.one("input", name="case_id").attrs["value"] == "kept"
+    assert page.one("textarea", name=f"answer.{first}").text == "the right one"
+    assert page.one("input", name=f"call.{first}").attrs["value"] == "1"

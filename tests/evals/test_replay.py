@@ -104,11 +104,11 @@ async def test_changed_prompt_is_shown_beside_recorded_one(play):
 
 
 async def test_recorded_models_are_not_called_and_callbacks_see_their_responses(play):
-    seen = []
+    responses = []
 
     def after(callback_context, llm_response):
-        seen.append(llm_response.usage_metadata.total_token_count)
-        callback_context.state["answers"] = len(seen)
+        responses.append(llm_response.usage_metadata.total_token_count)
+        callback_context.state["answers"] = len(responses)
 
     def before(callback_context, llm_request):
         llm_request.append_instructions(["Be brief."])
@@ -116,7 +116,7 @@ async def test_recorded_models_are_not_called_and_callbacks_see_their_responses(
     first = await play(
         DOCUMENT, weather_agent(OutsideWorld(), before_model_callback=before, after_model_callback=after)
     )
-    seen.clear()
+    responses.clear()
     world = OutsideWorld()
     replayed = await play(
         DOCUMENT,
@@ -125,7 +125,7 @@ async def test_recorded_models_are_not_called_and_callbacks_see_their_responses(
     )
     attempt = await attempt_of(replayed)
     assert (replayed.passed, world.model_calls, world.tool_calls) == (1, 0, ["Rome", "Oslo"])
-    assert seen == [12] * 4
+    assert responses == [12] * 4
     assert json.loads(attempt.differences) == []
     assert (attempt.total_tokens, json.loads(attempt.by_model)) == (0, {})
     by_callback = await units_of_work.read(
@@ -227,10 +227,14 @@ async def test_a_live_run_can_be_compared_with_a_recording(play):
 def test_results_match_by_name_and_arguments_then_by_order():
     recorded = [result(x=1), result(x=2), result(x=1), result("g", x=1), result(agent="b", x=1)]
     results = RecordedResults(recorded)
-    taken = [results.take("a", "f", {"x": 1}) for _ in range(4)]
-    assert [(recorded.index(item) if not again else "again") for item, again in taken][:2] == [0, 0]
-    assert [taken[0][0] is recorded[0], taken[1][0] is recorded[2], taken[2][0] is recorded[4]] == [True] * 3
-    assert taken[3] == (recorded[2], True)
+    results_taken = [results.take("a", "f", {"x": 1}) for _ in range(4)]
+    assert [(recorded.index(item) if not again else "again") for item, again in results_taken][:2] == [0, 0]
+    assert [
+        results_taken[0][0] is recorded[0],
+        results_taken[1][0] is recorded[2],
+        results_taken[2][0] is recorded[4],
+    ] == [True] * 3
+    assert results_taken[3] == (recorded[2], True)
     with pytest.raises(NotRecorded, match="no result of that call"):
         results.take("a", "f", {"x": True})
 

@@ -9,6 +9,7 @@ from google.adk.apps import App
 from google.adk.runners import Runner
 from google.genai import types
 
+from evals_app.analysis.attempt_detail import ReplayOutcome
 from evals_app.execution.conversations import build_conversation
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app.adk import DjangoSessionService, Recorder
@@ -38,9 +39,9 @@ class Talking(Process):
 @pytest.fixture
 def world(web, folder):
     """What is outside of the agent that replays; its prompt is another one than that of the session's agent."""
-    made = OutsideWorld(sky="rainy")
-    runs.register(Talking(Source(weather_agent(made, "Look it up, and be brief."), folder=folder)))
-    return made
+    outside_world = OutsideWorld(sky="rainy")
+    runs.register(Talking(Source(weather_agent(outside_world, "Look it up, and be brief."), folder=folder)))
+    return outside_world
 
 
 async def record_session(**state):
@@ -80,17 +81,48 @@ async def test_a_session_is_replayed_with_its_tools_and_a_changed_prompt(web, wo
         for difference in differences
     ] == [["instruction"]] * 4
 
-    page = (await get_page(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
+    page = (await get_page(web, response.url)).one("section", css="replayed")
     assert page.one("a").attrs["href"] == f"/sessions/compare/?left={session.pk}&right={attempt.session_id}"
+    assert page.all("strong")[0].text == "Instruction changed; same calls, same answers."
     assert "Look it up, and be brief." in page.text
     await get_page(web, page.one("a").attrs["href"])
+
+
+@pytest.mark.parametrize(
+    ("outcome", "sentence", "is_same"),
+    [
+        (ReplayOutcome([], 0, 0, 0), "Same requests; same calls, same answers.", True),
+        (
+            ReplayOutcome(["instruction"], 0, 0, 1),
+            "Instruction changed; same calls, same answers; 1 state key differs.",
+            True,
+        ),
+        (
+            ReplayOutcome(["model", "tools"], 1, 2, 3),
+            "Model, tools changed; other calls in 1 turn, other answers in 2 turns; 3 state keys differ.",
+            False,
+        ),
+    ],
+)
+def test_outcome_of_replay_leads_with_what_changed(outcome, sentence, is_same):
+    assert (outcome.sentence, outcome.has_same_behavior) == (sentence, is_same)
+
+
+async def test_replay_that_only_moves_a_counter_has_no_failed_verdict(web, world):
+    session = await record_session()
+    response = await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
+    await wait_until_settled()
+    await units_of_work.read(lambda: EvalAttempt.objects.update(status="failed"))
+    page = await get_page(web, response.url)
+    head = page.one("article", css="attempt").one("div", css="panel-head")
+    assert [badge.text for badge in head.all("span", css="badge")] == ["same behavior"]
+    assert page.one("div", css="page-head").one("span", css="badge").text == "replayed"
 
 
 async def test_a_tool_that_is_declared_otherwise_is_shown_line_by_line(web, world):
     session = await record_session()
     response = await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
     await wait_until_settled()
-    attempt = await units_of_work.read(EvalAttempt.objects.get)
     sides = {side: {"name": "get_weather", "description": side} for side in ("recorded", "now")}
     difference = {
         "kind": "request",
@@ -101,7 +133,7 @@ async def test_a_tool_that_is_declared_otherwise_is_shown_line_by_line(web, worl
     }
     difference["declarations"] = {"get_weather": sides}
     await units_of_work.write(EvalAttempt.objects.update, differences=json.dumps([difference]))
-    page = (await get_page(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
+    page = (await get_page(web, response.url)).one("section", css="replayed")
     assert "How get_weather is declared" in page.text
     assert '"description": "recorded"' in page.text
     assert '"description": "now"' in page.text
@@ -146,8 +178,7 @@ async def test_requests_with_the_same_difference_are_grouped(web, world):
     session = await record_session()
     response = await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
     await wait_until_settled()
-    attempt = await units_of_work.read(EvalAttempt.objects.get)
-    page = (await get_page(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
+    page = (await get_page(web, response.url)).one("section", css="replayed")
     (group,) = page.all("details")
     assert "turn 1, call 1 and 3 more in the same way" in group.text
 

@@ -17,6 +17,8 @@ from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs import adk_imports
 from evals_app.runs.deletion import delete_run
 from evals_app.runs.writes.outcomes import MetricScore
+from sessions_app.prices.list_prices import read_list_date
+from sessions_app.store.models import AgentSession
 from sessions_app.transfer.writers import ImportReport
 from tests.evals import stored_runs
 from tests.evals.builders import case, turn
@@ -152,10 +154,10 @@ def test_two_runs_are_shown_side_by_side_with_links(web, two, history):
     assert "exact permutation test" in page.one(css="versus-effect").text
     only = get(web, f"/evals/runs/{after.pk}/compare/?with={before.pk}&verdict=flaky")
     assert len(only.one("table", css="compare-table").one("tbody").all("tr")) == 1
-    named = get(web, f"/evals/runs/{after.pk}/compare/?with={before.pk}&q=FALLS")
-    assert [row.one("th").text for row in named.one("table", css="compare-table").one("tbody").all("tr")] == [
-        "falls"
-    ]
+    filtered_page = get(web, f"/evals/runs/{after.pk}/compare/?with={before.pk}&q=FALLS")
+    assert [
+        row.one("th").text for row in filtered_page.one("table", css="compare-table").one("tbody").all("tr")
+    ] == ["falls"]
     get(web, f"/evals/runs/{after.pk}/compare/?with=nothing", 404)
 
 
@@ -210,7 +212,7 @@ def test_a_trend_is_drawn_with_links_to_its_runs(web, two):
 
 
 def test_prices_page_names_file_and_models_without_price(web, two, folder):
-    assert "costs are unknown" in get(web, "/evals/prices/").one(css="notice").text
+    assert "list price" in get(web, "/evals/prices/").one(css="prices-used").text
     file = folder.root / "prices.toml"
     file.write_text('[[price]]\nmodel = "scripted"\ninput = 1.5\noutput = 3\n')
     page = get(web, "/evals/prices/")
@@ -345,6 +347,23 @@ def import_results(folder):
     return report.eval_runs
 
 
+def test_imported_case_with_unstorable_session_id_has_no_session(web, two, folder):
+    run = two[1]
+    result = json.loads(export(web, run, "adk"))
+    for case_result in result["eval_case_results"]:
+        case_result["session_id"] = "é" * 300
+        case_result["session_details"] = {"id": "s", "app_name": "counter", "user_id": "u", "events": []}
+    history = folder.path / adk_results.HISTORY
+    history.mkdir(parents=True)
+    (history / f"exported{adk_results.SUFFIX}").write_text(json.dumps(result))
+    delete_run(run.pk)
+    report = ImportReport("adk web", str(folder.path))
+    adk_imports.import_results("counter", folder.path, report)
+    assert report.eval_runs == 1
+    assert all("longer than 512 bytes" in problem for problem in report.unread)
+    assert not AgentSession.objects.filter(session_id__startswith="é").exists()
+
+
 def test_exported_run_is_imported_only_after_its_deletion(web, two, folder):
     run = two[1]
     history = folder.path / adk_results.HISTORY
@@ -389,7 +408,7 @@ def test_api_compares_marks_notes_and_returns_trend_and_prices(web, two, history
     put(f"/runs/{after.pk}/note", {"note": "x" * 10_001}, 422)
     trend = web.get(f"{API}/trend?app=counter&evalset=kept").json()
     assert [(point["rate"], point["note"]) for point in trend[1:]] == [(1.0, ""), (pytest.approx(1 / 6), "n")]
-    assert web.get(f"{API}/prices").json() == {"problems": []}
+    assert web.get(f"{API}/prices").json()["list_date"] == read_list_date()
     assert library.find_evalset("counter", "kept").runs.get(baseline=True) == before
 
 

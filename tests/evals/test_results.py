@@ -87,6 +87,25 @@ def test_a_metric_that_could_not_run_and_a_state_that_differs_are_causes():
     }
 
 
+def test_reasons_without_a_verdict_are_listed_or_counted():
+    outcomes = {
+        name: [
+            stored_runs.Outcome(
+                "incomplete",
+                scores=[
+                    stored_runs.MetricScore(
+                        0, "safety_v1", None, None, 1.0, "not_evaluated", f"reason {name}"
+                    )
+                ],
+            )
+        ]
+        for name in "abcdefg"
+    }
+    summary = run_summary.summary(stored_runs.run(stored_runs.version(cases(*outcomes)), outcomes))
+    assert [reason.text for reason in summary.reasons] == [f"reason {name}" for name in "abcde"]
+    assert summary.unlisted_reasons == 2
+
+
 def test_matrix_groups_failures_by_cause_most_common_first():
     run = stored_runs.run(
         stored_runs.version(cases("a", "b", "c", "d", "e")),
@@ -103,7 +122,7 @@ def test_matrix_groups_failures_by_cause_most_common_first():
 
 
 @pytest.mark.parametrize(
-    ("query", "shown"),
+    ("query", "case_names"),
     [
         ({"status": "failed"}, ["mixed", "none", "other"]),
         ({"cause": "get_weather: other city"}, ["other"]),
@@ -115,7 +134,7 @@ def test_matrix_groups_failures_by_cause_most_common_first():
         ({"status": "no such", "page": "x", "order": "?"}, ["mixed", "none", "other", "fine"]),
     ],
 )
-def test_filters_of_the_address_narrow_the_matrix(query, shown):
+def test_filters_of_the_address_narrow_the_matrix(query, case_names):
     run = stored_runs.run(
         stored_runs.version(cases("fine", "other", "mixed", "none")),
         {
@@ -125,7 +144,7 @@ def test_filters_of_the_address_narrow_the_matrix(query, shown):
             "none": [failing(), failing()],
         },
     )
-    assert [row.id for row in case_matrix.matrix(run, Filters.read(query)).rows] == shown
+    assert [row.id for row in case_matrix.matrix(run, Filters.read(query)).rows] == case_names
 
 
 def test_repeated_cases_have_rate_interval_and_score_spread():
@@ -143,15 +162,15 @@ def test_repeated_cases_have_rate_interval_and_score_spread():
 
 
 def test_unpriced_tokens_have_unknown_cost_and_priced_ones_a_sum():
-    spent = {"total_tokens": 10, "prompt_tokens": 8, "output_tokens": 2}
+    usage = {"total_tokens": 10, "prompt_tokens": 8, "output_tokens": 2}
     unknown = stored_runs.run(
-        stored_runs.version(cases("a")), {"a": [passing(**spent, cost=0.5), passing(**spent)]}
+        stored_runs.version(cases("a")), {"a": [passing(**usage, cost=0.5), passing(**usage)]}
     )
     assert (run_summary.summary(unknown).usage.cost, run_summary.summary(unknown).usage.unpriced) == (None, 1)
-    known = stored_runs.run(
-        stored_runs.version(cases("a")), {"a": [passing(**spent, cost=0.5), passing(**spent, cost=0.25)]}
+    priced_run = stored_runs.run(
+        stored_runs.version(cases("a")), {"a": [passing(**usage, cost=0.5), passing(**usage, cost=0.25)]}
     )
-    assert (run_summary.summary(known).usage.cost, run_summary.summary(known).tokens) == (0.75, 20)
+    assert (run_summary.summary(priced_run).usage.cost, run_summary.summary(priced_run).tokens) == (0.75, 20)
     without = stored_runs.run(stored_runs.version(cases("a")), {"a": [passing()]})
     assert run_summary.summary(without).usage.cost is None
 
@@ -166,8 +185,8 @@ def test_the_cost_of_judges_is_reckoned_by_the_prices_of_the_run():
     run = stored_runs.run(
         stored_runs.version(cases("a")), {"a": [passing(judge=judge), passing(judge=judge)]}, prices=prices
     )
-    spent = run_summary.summary(run).usage
-    assert (spent.judge_cost, spent.currency, spent.judge_tokens) == (4.0, "EUR", 2_000_000)
+    usage = run_summary.summary(run).usage
+    assert (usage.judge_cost, usage.currency, usage.judge_tokens) == (4.0, "EUR", 2_000_000)
 
 
 def test_a_run_is_compared_with_another_case_by_case():

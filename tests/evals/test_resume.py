@@ -390,7 +390,7 @@ async def test_calls_of_attempts_in_flight_count_by_their_prices(play):
     looking = asyncio.create_task(look())
     await play(three("hang"), agent.answer, cancelled=stopped)
     await looking
-    assert [(spent.cost, spent.unpriced) for spent in calls] == [(6.0, ()), (None, ("other",))]
+    assert [(spending.cost, spending.unpriced) for spending in calls] == [(6.0, ()), (None, ("other",))]
     assert (
         EvalRunLimits(cost=5.0).describe_reached(1.0, calls[0])
         == "The limit of 5 EUR was reached: the attempts cost 6 EUR."
@@ -456,8 +456,8 @@ def test_usage_of_interrupted_attempt_is_known_by_model(in_flight, ended):
     )
     assert (in_flight.cost, in_flight.model_seconds) == (5.0, 2.0)
     assert list(json.loads(in_flight.by_model)) == ["priced"]
-    spent = spending_since(in_flight.run, [], 0.0, EvalRunLimits(cost=100.0), PRICED)
-    assert (spent.cost, spent.tokens) == (5.0, 1_000_000)
+    spending = spending_since(in_flight.run, [], 0.0, EvalRunLimits(cost=100.0), PRICED)
+    assert (spending.cost, spending.tokens) == (5.0, 1_000_000)
     assert run_summary.summary(in_flight.run).usage.cost == 5.0
 
 
@@ -476,8 +476,8 @@ def test_usage_of_tries_in_dead_processes_counts_towards_limits(in_flight):
         in_flight.run_id
     ]
     limits = EvalRunLimits(tokens=1, cost=1.0)
-    spent = spending_since(in_flight.run, [], in_flight.started_at - 1.0, limits, PRICED)
-    assert (spent.tokens, spent.cost) == (1_000_000, 5.0)
+    spending = spending_since(in_flight.run, [], in_flight.started_at - 1.0, limits, PRICED)
+    assert (spending.tokens, spending.cost) == (1_000_000, 5.0)
     assert spending_since(in_flight.run, [], in_flight.started_at + 1.0, limits, PRICED).tokens == 0
 
 

@@ -106,12 +106,12 @@ async def test_failed_attempts_are_retried_from_the_page(web, ended_run):
 
 async def test_attempt_is_retried_from_the_page_and_shows_its_later_try(web, ended_run):
     broken = (await units_of_work.read(by_case))["breaks"]
-    shown = f"/evals/runs/{ended_run.id}/?attempt={broken.pk}"
-    assert "Rerun attempt" in (await get_page(web, shown)).text
+    address = f"/evals/runs/{ended_run.id}/?attempt={broken.pk}"
+    assert "Rerun attempt" in (await get_page(web, address)).text
     await web.post(f"/evals/runs/{ended_run.id}/retry/", {"attempt": broken.pk})
     await wait_until_settled()
     later_try = await units_of_work.read(EvalAttempt.objects.get, run__source="retry")
-    page = await get_page(web, shown)
+    page = await get_page(web, address)
     assert "Later try: error, RuntimeError: <b>on fire</b>" in page.text
     assert page.all("a", href=f"/evals/runs/{later_try.run_id}/?attempt={later_try.pk}")
     page = await get_page(web, f"/evals/runs/{later_try.run_id}/?attempt={later_try.pk}")
@@ -164,7 +164,7 @@ def order_run():
 
 
 @pytest.mark.parametrize(
-    ("path", "sent", "status", "message"),
+    ("path", "form", "status", "message"),
     [
         ("resume/", {}, 400, "The run has no unfinished attempts."),
         ("retry/", {"attempt": "x"}, 400, "is no whole number"),
@@ -175,8 +175,8 @@ def order_run():
         ("attempts/999999/cancel/", {}, 404, "has no attempt 999999"),
     ],
 )
-async def test_impossible_action_is_refused_with_reason(web, ended_run, path, sent, status, message):
-    response = await web.post(f"/evals/runs/{ended_run.id}/{path}", sent)
+async def test_impossible_action_is_refused_with_reason(web, ended_run, path, form, status, message):
+    response = await web.post(f"/evals/runs/{ended_run.id}/{path}", form)
     assert response.status_code == status
     assert message in response.content.decode()
 

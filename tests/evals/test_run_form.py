@@ -33,8 +33,8 @@ def form_data(**fields):
 
 def of(metric, **options):
     """What the form sends for one metric."""
-    sent = {f"option:{metric}:{name.replace('__', '.')}": value for name, value in options.items()}
-    return {"metric": [metric], f"threshold:{metric}": "0.5", "options": [metric], **sent}
+    fields = {f"option:{metric}:{name.replace('__', '.')}": value for name, value in options.items()}
+    return {"metric": [metric], f"threshold:{metric}": "0.5", "options": [metric], **fields}
 
 
 @pytest.mark.parametrize("name", [name for name in ADK_METRICS if not missing_requirement(name)])
@@ -61,8 +61,11 @@ def test_every_field_of_a_simulated_user_has_an_option():
 
 
 def test_an_option_that_was_not_changed_leaves_the_file_as_it_is():
-    written = {"threshold": 0.5, "judgeModelOptions": {"judgeModel": "a", "judge_model_config": {"seed": 1}}}
-    config = RunConfig({"criteria": {"hallucinations_v1": written}}, "the file")
+    criterion = {
+        "threshold": 0.5,
+        "judgeModelOptions": {"judgeModel": "a", "judge_model_config": {"seed": 1}},
+    }
+    config = RunConfig({"criteria": {"hallucinations_v1": criterion}}, "the file")
     order = run_form.order_from_form(
         form_data(**of("hallucinations_v1", judge_model_options__judge_model="a")), config
     )
@@ -71,15 +74,18 @@ def test_an_option_that_was_not_changed_leaves_the_file_as_it_is():
 
 
 def test_changed_option_is_written_and_others_stay():
-    written = {"threshold": 0.5, "judgeModelOptions": {"judgeModel": "a", "judge_model_config": {"seed": 1}}}
-    config = RunConfig({"criteria": {"hallucinations_v1": written}}, "the file")
-    sent = of(
+    criterion = {
+        "threshold": 0.5,
+        "judgeModelOptions": {"judgeModel": "a", "judge_model_config": {"seed": 1}},
+    }
+    config = RunConfig({"criteria": {"hallucinations_v1": criterion}}, "the file")
+    form = of(
         "hallucinations_v1",
         judge_model_options__judge_model="b",
         judge_model_options__num_samples="3",
         evaluate_intermediate_nl_responses="1",
     )
-    order = run_form.order_from_form(form_data(**sent), config)
+    order = run_form.order_from_form(form_data(**form), config)
     assert order.config.criteria["hallucinations_v1"] == {
         "threshold": 0.5,
         "judge_model_options": {"judge_model_config": {"seed": 1}, "judge_model": "b", "num_samples": 3},
@@ -91,8 +97,8 @@ def test_changed_option_is_written_and_others_stay():
 def test_rubrics_are_edited_as_lines_and_other_fields_stay():
     name = "rubric_based_final_response_quality_v1"
     config = RunConfig({"criteria": {name: {"threshold": 0.5, "rubrics": [RUBRIC]}}}, "the file")
-    sent = of(name, rubrics="greets: It greets twice.\r\n\r\nIt is short.")
-    order = run_form.order_from_form(form_data(**sent), config)
+    form = of(name, rubrics="greets: It greets twice.\r\n\r\nIt is short.")
+    order = run_form.order_from_form(form_data(**form), config)
     assert order.config.criteria[name]["rubrics"] == [
         {"rubric_id": "greets", "rubric_content": {"text_property": "It greets twice."}, "type": "T"},
         {"rubric_id": "rubric_2", "rubric_content": {"text_property": "It is short."}},
@@ -111,7 +117,7 @@ def test_default_judge_is_used_for_metrics_without_one():
         },
         "the file",
     )
-    sent = form_data(
+    form = form_data(
         metric=["final_response_match_v2", "hallucinations_v1"],
         judge_model="all",
         judge_samples="2",
@@ -119,7 +125,7 @@ def test_default_judge_is_used_for_metrics_without_one():
     )
     judges = {
         name: item["judge_model_options"]
-        for name, item in run_form.order_from_form(sent, config).config.criteria.items()
+        for name, item in run_form.order_from_form(form, config).config.criteria.items()
     }
     assert judges == {
         "final_response_match_v2": {"judge_model": "own", "num_samples": 2},
@@ -128,7 +134,7 @@ def test_default_judge_is_used_for_metrics_without_one():
 
 
 @pytest.mark.parametrize(
-    ("metric", "sent", "message"),
+    ("metric", "form", "message"),
     [
         ("tool_trajectory_avg_score", {"match_type": "SOMEHOW"}, "none of the choices"),
         ("hallucinations_v1", {"judge_model_options__num_samples": "0"}, "must be 1 to 50"),
@@ -137,10 +143,10 @@ def test_default_judge_is_used_for_metrics_without_one():
         ("rubric_based_tool_use_quality_v1", {"rubrics": "a:"}, "has no text"),
     ],
 )
-def test_invalid_option_is_refused(metric, sent, message):
+def test_invalid_option_is_refused(metric, form, message):
     defaults = {"match_type": "EXACT"} if metric == "tool_trajectory_avg_score" else {}
     with pytest.raises(BadInput, match=message):
-        run_form.order_from_form(form_data(**of(metric, **{**defaults, **sent})), config.default_config())
+        run_form.order_from_form(form_data(**of(metric, **{**defaults, **form})), config.default_config())
 
 
 SCENARIO = {

@@ -40,6 +40,7 @@ MODULE = re.compile(r"^import time: +\d+ \| +\d+ \| *(\S+)$", re.MULTILINE)
 
 IMPORT_STEMMER = """
 import sys
+sys.modules["scipy.stats"] = None  # nltk imports it if it is there, which takes a second; users do not have it
 from evals_app.execution.rouge_import import import_rouge_score
 
 def imported(*packages):
@@ -61,7 +62,8 @@ assert imported("nltk", "numpy") == [], imported("nltk", "numpy")
 stems = [*map(tokenizers.DefaultTokenizer(use_stemmer=True).tokenize, words)]
 
 def score_texts(scorer):
-    return [scorer.score(text, other) for text, other in zip(texts, texts[1:])]
+    starts = [text[:2000] for text in texts]
+    return [scorer.score(text, other) for text, other in zip(starts, starts[1:])]
 
 scores = score_texts(rouge_scorer.RougeScorer(["rouge1"], use_stemmer=True))
 for name in imported("rouge_score"):

@@ -47,13 +47,13 @@ def result_files(folder):
     return {name: folder / f"r.{name}" for name in ("junit", "json", "csv", "html", "markdown")}
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_stopped_command_writes_its_files_with_what_there_is(store, gate, tmp_path, sent, code):
+@pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopped_command_writes_its_files_with_what_there_is(store, gate, tmp_path, signal_number, code):
     files = result_files(tmp_path)
     options = [f"--{name}={path}" for name, path in files.items()]
     process = start(gate, ["go", "wait", "go"], "--parallelism=1", *options)
     wait_for(lambda: statuses()[:2] == ["passed", "running"])
-    os.kill(process.pid, sent)
+    os.kill(process.pid, signal_number)
     out, _ = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, statuses()) == (code, ["passed", "cancelled", "cancelled"])
     assert all(f"{name}: {path}" in out for name, path in files.items())

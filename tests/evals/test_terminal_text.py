@@ -37,10 +37,10 @@ class Left(io.StringIO):
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "iso-8859-1"])
 def test_encoding_without_symbols_gets_ascii_ones(store, encoding):
-    written = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    code, _ = run_evals(EXAMPLE_AGENTS / "weather", "lookups:one_city", out=written)
-    written.seek(0)
-    output = written.read()
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    code, _ = run_evals(EXAMPLE_AGENTS / "weather", "lookups:one_city", out=stream)
+    stream.seek(0)
+    output = stream.read()
     assert code == 0
     assert "response_match_score 1 >= 0.8" in output
 

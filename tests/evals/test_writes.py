@@ -142,9 +142,9 @@ async def test_active_attempt_keeps_its_session(store, folder):
         attempts.start_attempt(first(new_run).pk)
         return new_run, first(new_run)
 
-    made, attempt = await units_of_work.write(order)
+    created, attempt = await units_of_work.write(order)
     await DjangoSessionService(realm=attempt.realm).create_session(app_name="counter", user_id="u")
-    await units_of_work.write(crash_run, made.id, "gone")
+    await units_of_work.write(crash_run, created.id, "gone")
     session = (
         await units_of_work.read(EvalAttempt.objects.select_related("session").get, pk=attempt.pk)
     ).session

@@ -20,7 +20,7 @@ from google.genai import types
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 AGENTS = EXAMPLES / "agents"
-NAMES = ["office", "team", "weather", "writer"]
+NAMES = ["office", "shop", "team", "weather", "writer"]
 DEMO: list[dict[str, Any]] = json.loads((EXAMPLES / "demo.json").read_text(encoding="utf-8"))
 
 """ADK itself copies these agents for every run and warns each time."""

@@ -117,8 +117,10 @@ class FakeForge:
         if path == "/user":
             return 200, {"id": BOT["id"]}
         if path == "/repos/o/r/actions/artifacts":
-            named = [artifact for artifact in self.artifacts if artifact["name"] == query["name"]]
-            return 200, {"artifacts": _page(named[::-1], query)}
+            matching_artifacts = [
+                artifact for artifact in self.artifacts if artifact["name"] == query["name"]
+            ]
+            return 200, {"artifacts": _page(matching_artifacts[::-1], query)}
         if match := re.fullmatch(r"/repos/o/r/actions/artifacts/(\d+)/zip", path):
             return 302, f"{self.address}/blobs/{match[1]}"
         if path == "/projects/5/pipelines":

@@ -83,16 +83,16 @@ async def test_a_demo_conversation_is_the_same_in_two_runs(chats: Chats, talk: d
 async def _play(chats: Chats, talk: dict[str, Any]) -> list[str]:
     """What a conversation shows, without what is new in every run: ids and times."""
     chat: Chat = await chats(talk["app"], user=talk["user"], state=talk.get("state"))
-    shown: list[str] = []
+    descriptions: list[str] = []
     for text in talk["turns"]:
         try:
-            shown += [
+            descriptions += [
                 _describe_event(event)
                 for event in await chat.say(text, streaming=talk.get("streaming", False))
             ]
         except RuntimeError as error:
-            shown.append(f"raised {error}")
-    return [*shown, json.dumps(await chat.state())]
+            descriptions.append(f"raised {error}")
+    return [*descriptions, json.dumps(await chat.state())]
 
 
 def _describe_event(event: Event) -> str:

@@ -130,9 +130,9 @@ def test_every_command_of_the_guide_works_as_described(reader: Reader) -> None:
 def test_the_guide_names_controls_that_the_pages_have() -> None:
     pages = " ".join(path.read_text() for path in (ROOT / "templates").rglob("*.html"))
     pages += (ROOT / "devui/web/page_context.py").read_text()
-    named = set(re.findall(r"\*\*([A-Z][\w ]+)\*\*", GUIDE)) - {"Run all 7 cases"}
-    assert len(named) > 4
-    assert [name for name in named if name not in pages] == []
+    control_names = set(re.findall(r"\*\*([A-Z][\w ]+)\*\*", GUIDE)) - {"Run all 7 cases"}
+    assert len(control_names) > 4
+    assert [name for name in control_names if name not in pages] == []
 
 
 def test_the_guide_links_to_pages_that_exist() -> None:

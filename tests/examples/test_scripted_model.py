@@ -31,8 +31,8 @@ def _model(*rules: object) -> BaseLlm:
 
 
 def _user(*parts: str | types.Part) -> types.Content:
-    made = [part if isinstance(part, types.Part) else types.Part(text=part) for part in parts]
-    return types.Content(role="user", parts=made)
+    message_parts = [part if isinstance(part, types.Part) else types.Part(text=part) for part in parts]
+    return types.Content(role="user", parts=message_parts)
 
 
 async def _ask(

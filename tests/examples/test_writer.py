@@ -26,7 +26,7 @@ def _is_thought(event: Event) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("question", "written"),
+    ("question", "expected_text"),
     [
         ("Write a note about tea", "## A note on tea"),
         ("An essay on light", "# On light"),
@@ -38,10 +38,10 @@ def _is_thought(event: Event) -> bool:
     ],
 )
 async def test_writer_answers_in_markdown_and_requested_language(
-    chats: Chats, question: str, written: str
+    chats: Chats, question: str, expected_text: str
 ) -> None:
     chat = await chats("writer")
-    assert written in texts(await chat.say(question))[0]
+    assert expected_text in texts(await chat.say(question))[0]
 
 
 async def test_the_draft_holds_the_text_without_the_thoughts(chats: Chats) -> None:

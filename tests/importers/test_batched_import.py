@@ -189,7 +189,7 @@ def test_a_seed_of_a_key_that_events_wrote_leaves_its_last_writer_alone(tmp_path
     assert [(row.scope, row.key, row.value, row.seq) for row in rows] == ledger
     session = AgentSession.objects.get()
     for scope, key in ((Scope.SESSION, "a"), (Scope.USER, "u"), (Scope.APP, "p")):
-        written = history.change_at(session, None, scope, key)
-        assert written is not None
-        assert written.event_id == "e1"
+        last_change = history.change_at(session, None, scope, key)
+        assert last_change is not None
+        assert last_change.event_id == "e1"
     assert (UserScope.objects.get().version, AppScope.objects.get().version) == (1, 1)

@@ -288,18 +288,18 @@ def test_a_session_with_an_active_run_is_left_alone(load, tmp_path):
 def test_a_long_source_is_never_held_in_memory(store, tmp_path):
     """Only a batch of events is read ahead of what is written."""
     source = open_source(str(sqlite_store(tmp_path / "s.db", *(an_event(n) for n in range(1, 1001)))))
-    taken, original = [], source.events
+    taken_counts, original = [], source.events
 
     def counted():
         for item in original():
-            taken.append(Event.objects.count())
+            taken_counts.append(Event.objects.count())
             yield item
 
     source.events = counted
     import_sessions(source)
     source.close()
 
-    ahead = [number - written for number, written in enumerate(taken, 1)]
+    ahead = [number - stored_count for number, stored_count in enumerate(taken_counts, 1)]
     assert max(ahead) <= 200
 
 
@@ -388,11 +388,11 @@ def test_imported_state_names_its_source_on_page_and_api(load, tmp_path, client)
     [listed] = client.get("/api/v1/sessions").json()["sessions"]
     assert listed["imported_from"] == str(store)
     page = parse(client.get(f"/sessions/id/{session.pk}/").content)
-    shown = {item.attrs["data-key"]: item.text for item in page.all("li", "entry")}
-    assert f"import from {store}" in shown["seed"]
-    assert f"import from {store}" in shown["user:tier"]
-    assert "delta by weather inferred" in shown["n"]
-    assert "deleted" not in "".join(shown.values())
+    entry_texts = {item.attrs["data-key"]: item.text for item in page.all("li", "entry")}
+    assert f"import from {store}" in entry_texts["seed"]
+    assert f"import from {store}" in entry_texts["user:tier"]
+    assert "delta by weather inferred" in entry_texts["n"]
+    assert "deleted" not in "".join(entry_texts.values())
     head = page.one("span", css="session-facts").one("span", css="badge")
     assert (head.text, head.attrs["title"]) == ("imported", f"Imported from {store}")
     assert str(store) in page.one("section", css="inspector").text

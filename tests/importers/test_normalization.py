@@ -20,16 +20,16 @@ def test_an_event_as_adk_stores_it_becomes_the_event_as_adk_sends_it():
 
     wire, changes = normalize_event(stored)
 
-    sent = event_mapping.to_wire(full_event())
-    sent["actions"]["stateDelta"] = stored["actions"]["state_delta"]
-    assert wire == sent
+    wire_event = event_mapping.to_wire(full_event())
+    wire_event["actions"]["stateDelta"] = stored["actions"]["state_delta"]
+    assert wire == wire_event
     assert not changes
 
 
 def test_an_event_in_wire_form_stays_as_it_is():
-    sent = full_event().model_dump(mode="json", exclude_none=True, by_alias=True)
+    wire_event = full_event().model_dump(mode="json", exclude_none=True, by_alias=True)
 
-    assert normalize_event(sent) == (sent, ())
+    assert normalize_event(wire_event) == (wire_event, ())
 
 
 def test_names_inside_agent_data_are_unchanged():

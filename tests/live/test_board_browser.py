@@ -89,11 +89,11 @@ def test_a_key_held_down_asks_for_no_more_than_is_shown(open_page, session_story
 def test_dragged_slider_requests_one_event_at_a_time(open_page, session_story):
     page = open_page(session_story, "?seq=40")
     inspection = page.locator("#inspection")
-    held: list[Route] = []
+    pending_routes: list[Route] = []
     page.route(
         re.compile("/sessions/"),
         lambda route: (
-            held.append(route)
+            pending_routes.append(route)
             if route.request.headers.get("hx-target") == "inspection"
             else route.continue_()
         ),
@@ -105,14 +105,14 @@ def test_dragged_slider_requests_one_event_at_a_time(open_page, session_story):
         expect(title(page)).to_have_text(f"State at event {seq}")
         expect(inspection).to_have_attribute("aria-busy", "true")
         expect(page.locator("#time-announcer")).to_contain_text(f"State at event {seq}")
-    assert len(held) == 1
+    assert len(pending_routes) == 1
     with page.expect_request(lambda request: request.headers.get("hx-target") == "inspection"):
-        held[0].continue_()
+        pending_routes[0].continue_()
     expect(page.locator("#inspector-title")).to_contain_text("event 30")
-    held[1].continue_()
+    pending_routes[1].continue_()
     expect(page.locator("#inspector-title")).to_contain_text("event 10")
     expect(inspection).not_to_have_attribute("aria-busy", "true")
-    assert len(held) == 2
+    assert len(pending_routes) == 2
 
 
 def test_pinned_point_in_time_is_compared_by_the_slider(open_page, session_story):

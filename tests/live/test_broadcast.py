@@ -123,12 +123,12 @@ async def test_sockets_at_different_cursors_get_what_they_lack(story):
 
 async def test_slow_socket_delays_nobody_and_misses_nothing(story):
     gate, caught_up = asyncio.Event(), asyncio.Event()
-    sent: list[Message] = []
+    messages: list[Message] = []
 
     async def send_slowly(text: str) -> None:
         await gate.wait()
-        sent.append(json.loads(text))
-        if sent[-1].get("cursor") == 100:
+        messages.append(json.loads(text))
+        if messages[-1].get("cursor") == 100:
             caught_up.set()
 
     lagging = asyncio.create_task(SessionTail(story.pk, 0, send_slowly).run())
@@ -136,12 +136,12 @@ async def test_slow_socket_delays_nobody_and_misses_nothing(story):
         for seq in range(1, 101):
             await units_of_work.write(story.says, f"event {seq}")
         await all_hear(pages, 100)
-        assert sent == []
+        assert messages == []
         gate.set()
         async with asyncio.timeout(PATIENCE):
             await caught_up.wait()
     lagging.cancel()
-    batches = [message for message in sent if message["type"] == "events"]
+    batches = [message for message in messages if message["type"] == "events"]
     assert [seq for message in batches for seq in seqs_in(message["html"])] == list(range(1, 101))
     assert len(batches) < 10, "what it has not seen comes in windows, and not one by one"
 
@@ -151,20 +151,20 @@ async def test_reconnecting_sockets_get_each_event_once_during_foreign_writes(st
     events = 200
 
     async def come_and_go() -> list[int]:
-        seen: list[int] = []
-        while len(seen) < events:
-            async with watching(story.pk, after=seen[-1] if seen else 0) as page:
+        seqs: list[int] = []
+        while len(seqs) < events:
+            async with watching(story.pk, after=seqs[-1] if seqs else 0) as page:
                 for _ in range(chance.randrange(1, 12)):
                     message = await page.next()
                     assert message["type"] != "reset"
-                    seen += seqs_in(message.get("html", "")) if message["type"] == "events" else []
-                    if len(seen) >= events:
+                    seqs += seqs_in(message.get("html", "")) if message["type"] == "events" else []
+                    if len(seqs) >= events:
                         break
-        return seen
+        return seqs
 
     async with foreign_writer("s1", events=events, pause=0.004):
-        seen = await asyncio.gather(*(come_and_go() for _ in range(8)))
-    assert all(item == list(range(1, events + 1)) for item in seen)
+        seqs = await asyncio.gather(*(come_and_go() for _ in range(8)))
+    assert all(item == list(range(1, events + 1)) for item in seqs)
 
 
 async def test_failing_query_tells_all_to_retry_and_recovers(story, monkeypatch):
@@ -192,11 +192,11 @@ async def test_500_real_sockets_with_one_stalled_get_every_event_once(story):
     events = 200
 
     async def seqs_of(socket: ClientConnection) -> list[int]:
-        seen: list[int] = []
-        while len(seen) < events:
+        seqs: list[int] = []
+        while len(seqs) < events:
             message = json.loads(await socket.recv())
-            seen += seqs_in(message["html"]) if message["type"] == "events" else []
-        return seen
+            seqs += seqs_in(message["html"]) if message["type"] == "events" else []
+        return seqs
 
     async with serve(application) as address, AsyncExitStack() as stack:
         opened = [
@@ -209,7 +209,7 @@ async def test_500_real_sockets_with_one_stalled_get_every_event_once(story):
         ]
         async with asyncio.timeout(5 * PATIENCE), foreign_writer("s1", events=events, pause=0.01):
             stuck, *reading = opened
-            heard = await asyncio.gather(*map(seqs_of, reading))
-        assert all(seen == list(range(1, events + 1)) for seen in heard)
+            received_seqs = await asyncio.gather(*map(seqs_of, reading))
+        assert all(seqs == list(range(1, events + 1)) for seqs in received_seqs)
         async with asyncio.timeout(PATIENCE):
             assert await seqs_of(stuck) == list(range(1, events + 1))

@@ -13,6 +13,7 @@ from sessions_app.sessions import deletion
 from sessions_app.store.database import change_listener
 from sessions_app.store.models import Run
 from sessions_app.store.sessions import writes
+from tests.browser import await_end
 from tests.live.streaming_runtime import StreamingRuntime
 from tests.live.windows import Line, event, first_on_screen, is_at_end, seqs, top_of
 from tests.timeline.story import Story
@@ -55,10 +56,10 @@ def scroll_up(page: Page) -> None:
     )
 
 
-def reload_until(page: Page, wanted: Locator) -> None:
+def reload_until(page: Page, locator: Locator) -> None:
     """Reload, as people do without scripts, until the page holds what is wanted."""
     deadline = time.monotonic() + PATIENCE_S
-    while not wanted.count():
+    while not locator.count():
         assert time.monotonic() < deadline, page.locator("main").inner_text()
         page.reload()
 
@@ -295,7 +296,7 @@ def test_keys_step_through_rows_and_through_time(open_page, story):
     story.answers("f", "c1")
     story.says("done")
     page = open_page(story)
-    shown = page.locator("#inspector-title")
+    title = page.locator("#inspector-title")
     for key, seq in (
         ("k", 4),
         ("k", 2),
@@ -308,9 +309,9 @@ def test_keys_step_through_rows_and_through_time(open_page, story):
         ("k", 1),
     ):
         page.keyboard.press(key)
-        expect(shown).to_contain_text(f"event {seq}")
+        expect(title).to_contain_text(f"event {seq}")
     page.keyboard.press("Escape")
-    expect(shown).to_have_text("Session")
+    expect(title).to_have_text("Session")
 
 
 def test_no_key_fires_while_somebody_writes_or_composes(open_page, story):
@@ -426,10 +427,10 @@ def test_two_questions_of_one_id_in_one_event_close_one_by_one(open_page, story)
     story.add(*calls, longRunningToolIds=["c1"])
     page = open_page(story)
     expect(page.locator(".question")).to_have_count(2)
-    for left in (1, 0):
+    for remaining in (1, 0):
         story.answers("ask", "c1", author="user")
         story.says("Thank you")
-        expect(page.locator(".question")).to_have_count(left)
+        expect(page.locator(".question")).to_have_count(remaining)
 
 
 def test_result_behind_a_call_of_another_branch_stays_in_its_row_live(open_page, story):
@@ -505,7 +506,7 @@ def test_session_opens_whose_link_is_replaced_between_press_and_release(open_pag
     page.mouse.down()
     with page.expect_response(re.compile(r"[?]find=")) as reloaded:
         late[0].continue_()
-    reloaded.value.finished()
+    await_end(reloaded.value)
     page.mouse.up()
     page.wait_for_url(f"**/{other.key.session_id}/")
 

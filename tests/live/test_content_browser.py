@@ -28,11 +28,11 @@ HOSTILE = (
 def sound() -> bytes:
     """Return a tenth of a second of silence."""
     file = io.BytesIO()
-    with wave.open(file, "wb") as made:
-        made.setnchannels(1)
-        made.setsampwidth(1)
-        made.setframerate(8000)
-        made.writeframes(b"\x80" * 800)
+    with wave.open(file, "wb") as wave_file:
+        wave_file.setnchannels(1)
+        wave_file.setsampwidth(1)
+        wave_file.setframerate(8000)
+        wave_file.writeframes(b"\x80" * 800)
     return file.getvalue()
 
 
@@ -46,7 +46,7 @@ def test_pictures_and_sounds_are_there_and_a_file_is_had_by_its_link(open_page, 
     story.add(inline(sound(), "audio/wav", "voice.wav"))
     story.add(inline(b"one,two\n", "text/csv", "table.csv"))
     page = open_page(story)
-    page.wait_for_function("document.querySelector('#events img')?.naturalWidth === 1")
+    page.wait_for_function("() => document.querySelector('#events img')?.naturalWidth === 1")
     length = (
         event(page, 2)
         .locator("audio")
@@ -156,12 +156,12 @@ def test_a_thought_and_code_are_opened_and_read(open_page, story):
         {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}},
     )
     page = open_page(story)
-    shown = event(page, 1)
-    expect(shown.locator(".thought-text")).to_be_hidden()
-    shown.get_by_text("thought").click()
-    expect(shown.locator(".thought-text")).to_have_text("I should count")
-    expect(shown.locator("pre").first).to_have_text("print(1 + 1)")
-    expect(shown.locator(".code-result")).to_contain_text("2")
+    row = event(page, 1)
+    expect(row.locator(".thought-text")).to_be_hidden()
+    row.get_by_text("thought").click()
+    expect(row.locator(".thought-text")).to_have_text("I should count")
+    expect(row.locator("pre").first).to_have_text("print(1 + 1)")
+    expect(row.locator(".code-result")).to_contain_text("2")
 
 
 @pytest.mark.parametrize("width", [1440, 390])
@@ -171,6 +171,8 @@ def test_log_of_an_event_with_only_state_is_in_the_body_column(open_page, story,
     for seq in (1, 2):
         log(story, seq, "asked the weather service")
     page = open_page(story, width=width)
+    page.keyboard.press("e")
+    expect(event(page, 1).locator("details.log")).to_be_visible()
     box = {seq: event(page, seq).locator("details.log").bounding_box() for seq in (1, 2)}
     assert box[2]["x"] == box[1]["x"]
     assert box[2]["y"] >= event(page, 2).locator(".delta").bounding_box()["y"] or width == 390

@@ -15,8 +15,8 @@ from tests.timeline.story import START, Story
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
 
 EVENTS = 3_000
-MOST_EVENTS = 120
-MOST_NODES = 4_000
+MAX_EVENTS = 120
+MAX_NODES = 4_000
 STEP = 300
 
 
@@ -72,13 +72,13 @@ def nodes(page: Page) -> int:
 
 def assert_intact(page: Page) -> None:
     """Hold the page to what it says of itself: every event between its bounds once, none twice, and not too many."""
-    shown, first, last, rows = page.evaluate(
+    seqs, first, last, rows = page.evaluate(
         "() => { const seqs = place => [...place.querySelectorAll('[data-seq]')].map(event => +event.dataset.seq);"
         " const { first, last } = document.getElementById('events').dataset;"
         " return [seqs(document), +first, +last, [...document.querySelectorAll('.row')].map(seqs)] }"
     )
-    assert set(range(first, last + 1)) <= set(shown)
-    assert len(shown) == len(set(shown)) <= MOST_EVENTS
+    assert set(range(first, last + 1)) <= set(seqs)
+    assert len(seqs) == len(set(seqs)) <= MAX_EVENTS
     for row in rows:
         assert row == list(range(row[0], row[-1] + 1)), row
 
@@ -86,7 +86,7 @@ def assert_intact(page: Page) -> None:
 def wait_until_small(page: Page) -> None:
     """Wait until the page has let go of what is behind the reader: it does so after what has come is shown."""
     page.wait_for_function(
-        "most => document.querySelectorAll('[data-seq]').length <= most", arg=MOST_EVENTS, timeout=60_000
+        "most => document.querySelectorAll('[data-seq]').length <= most", arg=MAX_EVENTS, timeout=60_000
     )
 
 
@@ -122,11 +122,11 @@ def test_only_the_wheel_scrolls_and_the_page_stays_small(open_page, endless):
         wheel(page, -STEP)
     assert_intact(page)
     assert EVENTS not in seqs(page)
-    assert nodes(page) < MOST_NODES
+    assert nodes(page) < MAX_NODES
     for _ in range(20):
         wheel(page, STEP)
     assert_intact(page)
-    assert nodes(page) < MOST_NODES
+    assert nodes(page) < MAX_NODES
 
 
 def test_home_and_end_go_to_the_ends_of_the_session(open_page, endless):

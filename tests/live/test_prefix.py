@@ -10,6 +10,8 @@ from tests.live.conftest import ROOT
 
 SHAKE_HANDS = """
 import asyncio, sys
+import devui
+devui.setup()
 import devui.asgi
 from asgiref.testing import ApplicationCommunicator
 

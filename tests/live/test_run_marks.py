@@ -90,8 +90,8 @@ class TestInABrowser:
 
     def test_a_run_that_leaves_no_event_shows_up_where_it_was(self, open_page: Callable[..., Page], story):
         page = open_page(story)
-        lost = begin(story)
-        lifecycle.finish(lost.pk, Status.CRASHED, Failure("", "Signal 9."))
+        crashed_run = begin(story)
+        lifecycle.finish(crashed_run.pk, Status.CRASHED, Failure("", "Signal 9."))
         alone = page.locator(".run-alone")
         expect(alone).to_contain_text("Break it")
         expect(alone).to_contain_text("Crashed")
@@ -105,7 +105,7 @@ class TestInABrowser:
         lifecycle.end_queued(cancelled.pk, Status.CANCELLED)
         expect(alone).to_have_count(2)
         live = places(page)
-        assert live == [lost.pk, "1", cancelled.pk]
+        assert live == [crashed_run.pk, "1", cancelled.pk]
         page.reload()
         expect(page.locator("[data-live=live]")).to_be_visible()
         expect(alone).to_have_count(2)

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Request, Route, expect
 
 from sessions_app.timeline.session_search import hits, scan
+from tests.browser import await_end
 from tests.live.windows import event
 from tests.timeline.story import Story
 
@@ -177,7 +178,7 @@ def test_words_are_highlighted_in_a_window_that_comes_late(open_page, story):
         story.says("the last needle")
     response = refresh.value.response()
     assert response
-    response.finished()
+    await_end(response)
     answer_handled(page)
     expect(hit_counter(page)).to_have_text("2 hits")
     windows[-1].continue_()
@@ -224,7 +225,7 @@ def test_terms_are_completed_and_chips_applied(open_page, session_story):
     expect(hit_counter(page)).to_have_text("1 hit")
     with page.expect_response(lambda response: response.request.headers.get("hx-target") == "chips") as chips:
         page.get_by_label("Kinds, authors and tools").click()
-    chips.value.finished()
+    await_end(chips.value)
     answer_handled(page)
     page.locator(".session-search-chips").get_by_role("link", name="agent response").click()
     expect(box(page)).to_have_value("tool:get_weather kind:agent")

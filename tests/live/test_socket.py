@@ -44,16 +44,16 @@ async def test_an_event_of_another_process_reaches_the_page(story):
 
 async def test_reconnect_during_writes_loses_and_doubles_nothing(story):
     chance = random.Random(7)
-    seen: list[int] = []
+    seqs: list[int] = []
     async with foreign_writer("s1", events=240, pause=0.004):
-        while len(seen) < 240:
-            async with watching(story.pk, after=seen[-1] if seen else 0) as page:
+        while len(seqs) < 240:
+            async with watching(story.pk, after=seqs[-1] if seqs else 0) as page:
                 for _ in range(chance.randrange(1, 12)):
                     message = await page.next()
-                    seen += seqs_in(message.get("html", ""))
-                    if len(seen) >= 240:
+                    seqs += seqs_in(message.get("html", ""))
+                    if len(seqs) >= 240:
                         break
-    assert seen == list(range(1, 241))
+    assert seqs == list(range(1, 241))
 
 
 async def test_a_long_backlog_comes_in_batches_without_a_gap(story):
@@ -244,9 +244,9 @@ async def test_hostile_content_is_inert(store):
         await page.until(lambda message: message["type"] == "run")
         html = "".join(message.get("html", "") for message in page.messages)
     assert "&lt;script&gt;" in html
-    shown = Tags(html)
-    assert not shown.tags & {"script", "img", "style", "iframe", "object"}
-    assert not [name for name in shown.attributes if name.startswith("on") or name == "style"]
+    tags = Tags(html)
+    assert not tags.tags & {"script", "img", "style", "iframe", "object"}
+    assert not [name for name in tags.attributes if name.startswith("on") or name == "style"]
 
 
 async def test_poll_needs_three_queries_and_batch_a_constant_number(story):
@@ -286,7 +286,7 @@ async def test_number_of_log_records_reaches_the_page_while_a_tool_runs(story):
             await log(number)
             words = f"{number} log record"
             message = await page.until(
-                lambda sent, words=words: sent["type"] == "log" and words in sent["html"]
+                lambda update, words=words: update["type"] == "log" and words in update["html"]
             )
             assert 'data-seq="1"' in message["html"]
 

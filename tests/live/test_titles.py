@@ -30,7 +30,8 @@ def test_renamed_session_is_renamed_in_other_windows(open_page, story):
     story.asks("Weather?")
     other = Story("s2")
     here, there, beside = open_page(story), open_page(story), open_page(other)
-    here.get_by_role("link", name="Rename the session").click()
+    here.get_by_label("Actions on this session").click()
+    here.get_by_role("link", name="Rename…").click()
     here.get_by_role("dialog").get_by_label("Title").fill("A rainy day")
     here.keyboard.press("Enter")
     for page in (here, there):

@@ -1,4 +1,4 @@
-"""Web processes that share a data folder, as `manage.py web` starts them."""
+"""Web processes that share a store, as `manage.py web` starts them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE_S = 60
 
 @contextmanager
 def serving(folder: Path, **environment: str) -> Iterator[str]:
-    """Serve no agents, with store and login in `folder`; yield the address."""
+    """Serve no agents, with the store in `folder` unless `environment` names one; yield the address."""
     agents = folder / "agents"
     agents.mkdir(parents=True, exist_ok=True)
     known = {name: value for name, value in os.environ.items() if not name.startswith("DEVUI_")}

@@ -8,15 +8,22 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth.hashers import check_password
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db import connection
 
+from devui.accounts import owner, personal_tokens, users
+from devui.accounts.models import Token
 from devui.management import passwords
 from devui.management.commands.web import Command as Web
 from devui.serving import server
-from devui.web.login import credentials_file
+from sessions_app.roles import Role
+from sessions_app.store.database import schema
 from sessions_app.store.errors import BadInput
 from tests.login.conftest import PASSWORD
+
+on_sqlite = pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL has no file of the store.")
 
 
 def run(*arguments: str) -> str:
@@ -32,25 +39,23 @@ def give_input(monkeypatch: pytest.MonkeyPatch):
     return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
 
 
-def test_password_is_stored_as_hash_in_a_private_file(data, give_input):
+def stored_password() -> str:
+    """Return the hash of the password."""
+    return User.objects.get(username=owner.OWNER).password
+
+
+def test_password_is_stored_as_hash(data, give_input):
     give_input(f"{PASSWORD}\n")
     assert PASSWORD not in run()
-    assert stat.S_IMODE(credentials_file.login_file().stat().st_mode) == 0o600
-    assert stat.S_IMODE(credentials_file.login_file().parent.stat().st_mode) == 0o700
-    assert PASSWORD not in credentials_file.login_file().read_text()
-    login = credentials_file.read_credentials()
-    assert login
-    assert check_password(PASSWORD, login.password)
-    assert [file.name for file in data.iterdir()] == ["login.json"]
+    assert PASSWORD not in stored_password()
+    assert check_password(PASSWORD, stored_password())
 
 
 def test_empty_password_is_generated_and_shown(data, give_input):
     give_input("\n")
     password = run().partition("Password: ")[2].partition("\n")[0]
     assert len(password) >= 16
-    login = credentials_file.read_credentials()
-    assert login
-    assert check_password(password, login.password)
+    assert check_password(password, stored_password())
 
 
 def test_terminal_prompts_twice(data, monkeypatch):
@@ -61,30 +66,29 @@ def test_terminal_prompts_twice(data, monkeypatch):
     monkeypatch.setattr(passwords.getpass, "getpass", lambda prompt: next(typed))
     with pytest.raises(CommandError, match="two passwords differ"):
         run()
-    assert credentials_file.read_credentials() is None
+    assert owner.is_missing()
     run()
-    assert credentials_file.read_credentials() is not None
+    assert not owner.is_missing()
 
 
 def test_short_password_is_refused_and_old_one_remains(login, give_input):
+    before = stored_password()
     give_input("short\n")
     with pytest.raises(CommandError, match="at least 10 characters") as refused:
         run()
     assert refused.value.returncode == 2
-    assert credentials_file.read_credentials() == login
+    assert stored_password() == before
 
 
 def test_token_is_shown_once_and_stored_as_hash(login):
-    token = run("--token").split("Bearer ")[1].split()[0]
-    assert token not in credentials_file.login_file().read_text()
-    now = credentials_file.read_credentials()
-    assert now
-    assert now.has_token(token)
-    assert (now.password, now.key) == (login.password, login.key)
+    before = stored_password()
+    secret = run("--token").split("Bearer ")[1].split()[0]
+    token = personal_tokens.find_token(secret)
+    assert token
+    assert secret not in token.digest
+    assert stored_password() == before
     run("--token")
-    newer = credentials_file.read_credentials()
-    assert newer
-    assert not newer.has_token(token)
+    assert personal_tokens.find_token(secret) is None
 
 
 def test_a_token_needs_a_password_first(data):
@@ -93,24 +97,27 @@ def test_a_token_needs_a_password_first(data):
 
 
 def test_login_is_removed(login):
+    run("--token")
     assert "no longer requires a login" in run("--remove")
-    assert credentials_file.read_credentials() is None
+    assert owner.is_missing()
+    assert not Token.objects.exists()
     assert "no login" in run("--remove")
 
 
-def test_unreadable_login_can_be_replaced(login, give_input):
-    credentials_file.login_file().write_text("{")
-    give_input(f"{PASSWORD}\n")
-    run()
-    assert credentials_file.read_credentials() is not None
+def test_command_for_users_names_the_switch(data):
+    with pytest.raises(CommandError, match="set DEVUI_USERS=1") as refused:
+        call_command("createuser", "ann", "--role", "admin")
+    assert refused.value.returncode == 2
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"password": "", "key": "", "token": ""}', "\x00"])
-def test_malformed_login_file_refuses_everyone(data, content):
-    data.mkdir()
-    credentials_file.login_file().write_text(content)
-    with pytest.raises(credentials_file.LoginUnreadable):
-        credentials_file.read_credentials()
+def test_owner_is_no_user_of_a_server_with_users(login, settings):
+    settings.DEVUI_USERS = True
+    assert users.list_names() == []
+    assert not users.has_admin()
+    with pytest.raises(CommandError, match="There is no user 'the owner'"):
+        call_command("changeuser", owner.OWNER, "--disable")
+    with pytest.raises(BadInput, match="not a name for a user"):
+        users.create_user(owner.OWNER, Role.ADMIN)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
@@ -122,7 +129,7 @@ def test_network_host_without_login_names_the_command(host):
 
 
 def test_network_host_is_allowed_with_a_login(login):
-    with server.open_listener("0.0.0.0", 0, has_login=True) as listening:
+    with server.open_listener("0.0.0.0", 0, has_login=Web()._has_login()) as listening:
         assert listening.getsockname()[0] == "0.0.0.0"
 
 
@@ -138,10 +145,35 @@ def test_network_server_requires_login_and_allows_its_host(settings, host, expec
     assert "TLS" in output.getvalue()
 
 
-def test_unwritable_data_folder_is_explained(tmp_path: Path, settings, give_input):
-    (tmp_path / "file").write_text("")
-    settings.DATA_DIR = tmp_path / "file"
+@on_sqlite
+def test_store_file_with_the_password_is_private(login, settings):
+    file = schema.sqlite_file()
+    assert file
+    settings.DATA_DIR = file.parent
+    file.chmod(0o644)
+    owner.set_password("another long password")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@on_sqlite
+def test_temporary_store_has_no_login(data, settings, give_input):
+    settings.DEVUI_TEMPORARY_STORE = str(connection.settings_dict["NAME"])
     give_input(f"{PASSWORD}\n")
-    with pytest.raises(CommandError) as refused:
+    with pytest.raises(CommandError, match="The store is temporary") as refused:
         run()
     assert refused.value.returncode == 2
+    with pytest.raises(BadInput) as unsafe:
+        server.open_listener("0.0.0.0", 0)
+    assert unsafe.value.hint.startswith(
+        "A temporary store has no login: select another one with DATABASE_URL."
+    )
+
+
+def test_database_of_a_project_with_its_own_user_model_keeps_no_login(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(owner, "_table_exists", False)
+    monkeypatch.setattr(connection.introspection, "table_names", lambda: ["people_person"])
+    assert owner.is_missing()
+    with pytest.raises(BadInput, match="user model of its own"):
+        owner.set_password("a long enough password")

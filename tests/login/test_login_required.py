@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from html import unescape
+from unittest.mock import Mock
 
 import pytest
-from django.conf import settings as configured
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import User
+from django.db import InterfaceError
 from django.http import HttpRequest, HttpResponse
 from django.templatetags.static import static
 from django.test import AsyncRequestFactory
 
 from devui import monitoring
-from devui.web.login import authentication, credentials_file, guard, sockets
+from devui.accounts import logins, personal_tokens, users
+from devui.accounts.guard import RequestGuard
+from devui.accounts.models import AuditEntry, Login
+from devui.accounts.urls import urlpatterns as account_urls
+from devui.web.login import sockets, strangers
+from sessions_app.roles import Role
 from sessions_app.store.database import units_of_work
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
-from tests.login.conftest import PASSWORD, sign_in
+from tests.login.conftest import PASSWORD, replace_token, set_password, sign_in
 from tests.login.probes import check_probes
 from tests.pages.html import parse
-from tests.security.routes import addresses
+from tests.security.routes import addresses, fill_route
 from tests.settable_clock import Clock
 
 EVIL = "http://evil.example"
 INSIDE = "/version"
-OPEN = {"/login/"}
+OPEN = {"/login/", "/login/sso/", "/login/sso/callback/"}
 PROBES = {"/health", "/ready"}
 
 
@@ -52,7 +59,7 @@ async def test_every_address_requires_the_login(web, login):
 async def test_probe_without_login_learns_only_whether_the_server_works(web, login, monkeypatch):
     monkeypatch.setattr(monitoring, "require_current_schema", lambda: None)
     await check_probes(web, monkeypatch)
-    own = await web.get("/ready", headers=bearer(credentials_file.replace_token()))
+    own = await web.get("/ready", headers=bearer(await replace_token()))
     assert (own.status_code, own.json()["code"]) == (503, "store_unavailable")
     assert (await web.get("/health", headers={"Host": "evil.example"})).status_code == 403
     assert (await web.get("/metrics", headers={"Accept": "text/plain"})).status_code == 401
@@ -94,7 +101,7 @@ async def test_files_of_the_login_page_are_public(web, login):
         script.attrs["src"] for script in tree.all("script")
     ]
     icons = [use.attrs["href"].partition("#")[0] for use in tree.all("use")]
-    assert {*addresses, *icons} == {static(f"devui/{name}") for name in guard.PUBLIC_FILES}
+    assert {*addresses, *icons} == {static(f"devui/{name}") for name in strangers.PUBLIC_FILES}
     for path in addresses:
         assert (await web.get(path)).status_code == 200, path
 
@@ -126,7 +133,7 @@ async def test_browser_is_redirected_to_login_and_back(web, login):
 
 async def test_cookie_is_host_only_and_http_only(web, login):
     cookie_header = (await sign_in(web)).headers["set-cookie"]
-    assert cookie_header.startswith(f"{login.cookie}=")
+    assert cookie_header.startswith(f"{logins.cookie_name()}=")
     assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {part.strip() for part in cookie_header.split(";")}
     assert "Secure" not in cookie_header
     behind_tls = await web.post(
@@ -224,35 +231,25 @@ async def test_request_from_another_site_is_repeated_with_the_cookie(web, login)
 
 
 async def test_logout_invalidates_copies_of_the_cookie(web, login):
-    copied = (await sign_in(web)).cookies[login.cookie]
+    copied = (await sign_in(web)).cookies[logins.cookie_name()]
     out = await web.post("/logout/", headers={"Origin": "http://127.0.0.1"})
     assert (out.status_code, out.headers["location"]) == (303, "/login/")
-    web.cookies.set(login.cookie, copied)
+    web.cookies.set(logins.cookie_name(), copied)
     assert (await web.get(INSIDE)).status_code == 401
 
 
-async def test_record_of_ended_login_is_removed_after_expiry(web, login):
+async def test_expired_logins_are_removed_at_the_next_sign_in(web, login):
     await sign_in(web)
-    await web.post("/logout/")
-    [mark] = (credentials_file.login_file().parent / credentials_file.ENDED_FOLDER).iterdir()
-    os.utime(mark, (0, time.time() - authentication.AGE_S - 1))
+    await sync_to_async(Login.objects.update)(expires_at=time.time() - 1)
+    web.cookies.clear()
     await sign_in(web)
-    await web.post("/logout/")
-    [other] = (credentials_file.login_file().parent / credentials_file.ENDED_FOLDER).iterdir()
-    assert other != mark
-
-
-async def test_unreadable_ended_logins_refuse_everyone(web, login):
-    await sign_in(web)
-    (credentials_file.login_file().parent / credentials_file.ENDED_FOLDER).write_text("")
-    answer = await web.get(INSIDE)
-    assert (answer.status_code, answer.json()["code"]) == (503, "login_unreadable")
+    assert await sync_to_async(Login.objects.count)() == 1
 
 
 async def test_new_password_ends_all_logins_but_not_the_token(web, login):
-    token = credentials_file.replace_token()
+    token = await replace_token()
     await sign_in(web)
-    credentials_file.set_password("another long password")
+    await set_password("another long password")
     assert (await web.get(INSIDE)).status_code == 401
     assert (await web.get(INSIDE, headers=bearer(token))).status_code == 200
 
@@ -265,37 +262,28 @@ async def test_waiting_request_ends_with_its_token(login, monkeypatch):
         waits.set()
         return await asyncio.Future()
 
-    token = credentials_file.replace_token()
+    token = await replace_token()
     request = AsyncRequestFactory().get("/run", headers=bearer(token))
-    answering = asyncio.create_task(guard.LoginRequired(wait)(request))
+    answering = asyncio.create_task(RequestGuard(wait)(request))
     await waits.wait()
-    credentials_file.replace_token()
+    await replace_token()
     assert (await asyncio.wait_for(answering, 60)).status_code == 403
 
 
 async def test_login_expires(web, login, monkeypatch, tmp_path):
     await sign_in(web)
-    Clock(monkeypatch, tmp_path / "shift").step(authentication.AGE_S + 1)
+    Clock(monkeypatch, tmp_path / "shift").step(logins.AGE_S + 1)
     assert (await web.get(INSIDE)).status_code == 401
 
 
 @pytest.mark.parametrize("value", ["", "x", "::", "a:b:c", "é", "x" * 10_000, "1:zzzzzz:" + "A" * 43])
 async def test_forged_cookie_is_refused(web, login, value):
-    cookie = f"{login.cookie}={value}".encode()
+    cookie = f"{logins.cookie_name()}={value}".encode()
     assert (await web.get(INSIDE, headers={"Cookie": cookie})).status_code == 401
 
 
-async def test_cookie_signed_by_secret_key_is_refused(web, login):
-    from django.core.signing import TimestampSigner
-
-    web.cookies.set(
-        login.cookie, TimestampSigner(key=configured.SECRET_KEY, salt=authentication.SALT).sign("x")
-    )
-    assert (await web.get(INSIDE)).status_code == 401
-
-
 async def test_token_authenticates_programs(web, login):
-    token = credentials_file.replace_token()
+    token = await replace_token()
     assert (await web.get(INSIDE, headers=bearer(token))).status_code == 200
     assert (await web.get(INSIDE, headers={"Authorization": f"bearer   {token} "})).status_code == 200
     assert (await web.post("/run", json={}, headers=bearer(token))).status_code == 422
@@ -303,7 +291,7 @@ async def test_token_authenticates_programs(web, login):
 
 @pytest.mark.parametrize("wrong", ["", "devui_", PASSWORD, "x" * 5000, "é"])
 async def test_wrong_token_is_refused(web, login, wrong):
-    token = credentials_file.replace_token()
+    token = await replace_token()
     for header in (f"Bearer {wrong}", f"Basic {token}", token, f"Bearer {token}x", f"Bearer {token[:-1]}"):
         answer = await web.get(INSIDE, headers={"Authorization": header.encode()})
         assert answer.status_code == 401, header
@@ -349,12 +337,50 @@ async def test_allowed_origin_gets_preflight_and_uses_the_token(web, login, sett
     )
 
 
-async def test_unreadable_login_refuses_everyone(web, login):
-    await sign_in(web)
-    credentials_file.login_file().write_text("{")
+async def test_store_that_does_not_answer_opens_nothing(web, login, monkeypatch):
+    assert (await sign_in(web)).status_code == 303
+    monkeypatch.setattr(User.objects, "filter", Mock(side_effect=InterfaceError("secret")))
+    assert (await web.get("/health")).status_code == 200
+    monkeypatch.setattr(Login.objects, "select_related", Mock(side_effect=InterfaceError("secret")))
     answer = await web.get(INSIDE)
-    assert (answer.status_code, answer.json()["code"]) == (503, "login_unreadable")
-    assert (await web.get("/login/")).status_code == 503
+    assert (answer.status_code, "secret" in answer.text) == (503, False)
+    web.cookies.clear()
+    assert (await web.get(INSIDE)).status_code == 401
+
+
+async def test_open_server_needs_no_store_to_stay_open(web, data, monkeypatch):
+    assert (await web.get(INSIDE)).status_code == 200
+    monkeypatch.setattr(User.objects, "filter", Mock(side_effect=InterfaceError("secret")))
+    assert (await web.get(INSIDE)).status_code == 200
+
+
+@pytest.mark.parametrize("is_set_up", [True, False])
+async def test_addresses_of_users_do_not_exist(web, data, is_set_up):
+    if is_set_up:
+        await set_password(PASSWORD)
+        await sign_in(web)
+    patterns = [str(route.pattern) for route in account_urls if not str(route.pattern).startswith("log")]
+    assert len(patterns) > 10
+    for route in [*patterns, "api/v1/tokens", "api/v1/tokens/1", "api/v1/quotas", "api/v1/quotas/mine"]:
+        assert (await web.get("/" + fill_route(route))).status_code == 404, route
+
+
+async def test_user_of_a_server_with_users_cannot_sign_in(web, login):
+    await sync_to_async(users.create_user)("ann", Role.ADMIN, "another long password")
+    user = await sync_to_async(users.find_user)("ann")
+    secret, _ = await sync_to_async(personal_tokens.create_token)(user, "ci", Role.ADMIN, None)
+    assert (await web.get(INSIDE, headers=bearer(secret))).status_code == 401
+    assert (await sign_in(web, "another long password", name="ann")).status_code == 422
+    web.cookies.set(logins.cookie_name(), await sync_to_async(logins.start_login)(user))
+    assert (await web.get(INSIDE)).status_code == 401
+
+
+async def test_nothing_is_written_to_the_audit_log(web, login):
+    await sign_in(web, "wrong")
+    await sign_in(web)
+    await web.post("/sessions/new/", headers={"Sec-Fetch-Site": "same-origin"})
+    await web.post("/logout/")
+    assert not await sync_to_async(AuditEntry.objects.exists)()
 
 
 async def test_network_server_without_login_refuses_everyone(web, data, settings):

@@ -1,4 +1,4 @@
-"""Logins are shared by the web processes of a data folder, also their ends."""
+"""Logins are shared by the web processes of a store, also their ends."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import pytest
 import websockets
 from django.test import override_settings
 
-from devui.web.login import authentication, credentials_file
-from tests.login.conftest import PASSWORD
+from devui.accounts import logins, owner
+from sessions_app.store.models import AgentSession
+from tests.login.conftest import PASSWORD, new_cookie, set_password
 from tests.login.servers import PATIENCE_S, serving
+from tests.store import store_url
 
 FORM = {"Sec-Fetch-Site": "same-origin"}
 
@@ -26,25 +28,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def addresses(folder: Path) -> Iterator[tuple[str, str]]:
+def addresses(folder: Path, module_store: None) -> Iterator[tuple[str, str]]:
     """Two web processes."""
     with ExitStack() as stack:
-        yield stack.enter_context(serving(folder)), stack.enter_context(serving(folder))
+        one, other = (stack.enter_context(serving(folder, DATABASE_URL=store_url())) for _ in range(2))
+        yield one, other
 
 
 @pytest.fixture(autouse=True)
-def login(folder: Path) -> Iterator[credentials_file.Credentials]:
+def login(folder: Path, module_store: None) -> Iterator[None]:
     """A new login, which no test has ended."""
     hashers = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     with override_settings(DATA_DIR=folder, PASSWORD_HASHERS=hashers):
-        credentials_file.set_password(PASSWORD)
-        stored_login = credentials_file.read_credentials()
-        assert stored_login
-        yield stored_login
+        owner.remove_owner()
+        owner.set_password(PASSWORD)
+        yield
 
 
 @pytest.fixture
-def clients(addresses: tuple[str, str], login: credentials_file.Credentials) -> Iterator[list[httpx.Client]]:
+def clients(addresses: tuple[str, str], login: None) -> Iterator[list[httpx.Client]]:
     """One browser, as each process meets it: signed in at the first, with the same cookie at the second."""
     with ExitStack() as stack:
         http_clients = [
@@ -53,9 +55,9 @@ def clients(addresses: tuple[str, str], login: credentials_file.Credentials) -> 
             )
             for address in addresses
         ]
-        cookie = authentication.new_cookie(login)
+        name, _, value = new_cookie().partition("=")
         for client in http_clients:
-            client.cookies.set(login.cookie, cookie)
+            client.cookies.set(name, value)
             assert status(client) == 200
         yield http_clients
 
@@ -73,9 +75,9 @@ def test_logout_holds_at_the_other_process_at_once(clients, here):
         assert status(client) == 401
 
 
-def test_two_logouts_at_two_processes_at_once_both_hold(clients, login, addresses):
+def test_two_logouts_at_two_processes_at_once_both_hold(clients, addresses):
     """Nobody writes over what another process has written."""
-    others = [authentication.new_cookie(login) for _ in range(20)]
+    others = [new_cookie() for _ in range(20)]
 
     async def sign_out() -> None:
         async with httpx.AsyncClient(timeout=PATIENCE_S, trust_env=False) as client:
@@ -83,7 +85,7 @@ def test_two_logouts_at_two_processes_at_once_both_hold(clients, login, addresse
                 *(
                     client.post(
                         f"http://{addresses[n % 2]}/logout/",
-                        headers={**FORM, "Cookie": f"{login.cookie}={cookie}"},
+                        headers={**FORM, "Cookie": cookie},
                     )
                     for n, cookie in enumerate(others)
                 )
@@ -93,22 +95,21 @@ def test_two_logouts_at_two_processes_at_once_both_hold(clients, login, addresse
     asyncio.run(sign_out())
     for client in clients:
         for cookie in others:
-            client.cookies.set(login.cookie, cookie)
+            client.cookies.set(*cookie.split("="))
             assert status(client) == 401
 
 
 def test_new_password_ends_the_logins_of_every_process(clients):
-    credentials_file.set_password("another long password")
+    owner.set_password("another long password")
     assert [status(client) for client in clients] == [401, 401]
 
 
 def test_new_token_revokes_the_old_one_in_every_process(clients):
-    """Many times within one tick of the file system's clock, and always of the same size."""
     for client in clients:
         client.cookies.clear()
-    old = credentials_file.replace_token()
+    old = owner.replace_token()
     for _ in range(20):
-        new = credentials_file.replace_token()
+        new = owner.replace_token()
         for client in clients:
             for token, expected in ((new, 200), (old, 401)):
                 client.headers["Authorization"] = f"Bearer {token}"
@@ -117,26 +118,27 @@ def test_new_token_revokes_the_old_one_in_every_process(clients):
 
 
 def test_removed_login_stays_invalid_after_a_new_one(clients):
-    credentials_file.remove_login()
+    owner.remove_owner()
     assert [status(client) for client in clients] == [200, 200]
-    credentials_file.set_password(PASSWORD)
+    owner.set_password(PASSWORD)
     assert [status(client) for client in clients] == [401, 401]
 
 
 @pytest.mark.parametrize("end", ["logout", "password"])
-def test_silent_socket_of_an_ended_login_is_closed_in_every_process(clients, addresses, login, end):
-    cookie = clients[0].cookies[login.cookie]
+def test_silent_socket_of_an_ended_login_is_closed_in_every_process(clients, addresses, end):
+    cookie = clients[0].cookies[logins.cookie_name()]
     assert clients[0].post("/apps/weather/users/ann/sessions", json={}).status_code == 200
+    path = f"/ws/sessions/{AgentSession.objects.latest('pk').pk}/?after=0"
 
     async def end_while_open() -> None:
         async with (
-            _open_socket(addresses[0], login, cookie) as first,
-            _open_socket(addresses[1], login, cookie) as second,
+            _open_socket(addresses[0], path, cookie) as first,
+            _open_socket(addresses[1], path, cookie) as second,
         ):
             if end == "logout":
                 await asyncio.to_thread(clients[0].post, "/logout/", headers=FORM)
             else:
-                credentials_file.set_password("another long password")
+                await set_password("another long password")
             for socket in (first, second):
                 async with asyncio.timeout(PATIENCE_S):
                     await socket.wait_closed()
@@ -145,8 +147,6 @@ def test_silent_socket_of_an_ended_login_is_closed_in_every_process(clients, add
     asyncio.run(end_while_open())
 
 
-def _open_socket(address: str, login: credentials_file.Credentials, cookie: str) -> websockets.connect:
-    headers = {"Cookie": f"{login.cookie}={cookie}", "Origin": f"http://{address}"}
-    return websockets.connect(
-        f"ws://{address}/ws/sessions/1/?after=0", additional_headers=headers, proxy=None
-    )
+def _open_socket(address: str, path: str, cookie: str) -> websockets.connect:
+    headers = {"Cookie": f"{logins.cookie_name()}={cookie}", "Origin": f"http://{address}"}
+    return websockets.connect(f"ws://{address}{path}", additional_headers=headers, proxy=None)

@@ -9,11 +9,12 @@ import httpx
 import pytest
 from django.contrib.auth.hashers import PBKDF2SHA1PasswordHasher
 
-from devui.web.login import credentials_file
+from devui.accounts import owner
 from devui.web.login.throttling import MAX_ATTEMPTS, client_network
 from devui.web.proxies import ForwardedClients
 from tests.login.conftest import PASSWORD
 from tests.login.servers import PATIENCE_S, serving
+from tests.store import store_url
 
 
 async def client_of(peer: str, trusted: list[str], *headers: tuple[str, str], kind: str = "http") -> Any:
@@ -74,12 +75,12 @@ async def test_scheme_comes_from_trusted_proxy():
 
 
 @pytest.fixture
-def folder(settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The data folder of a server, with a login. Its hash is one that Django knows and that takes no time."""
+def folder(transactional_db: None, settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The data folder of a server, whose store has a login. Its hash takes no time."""
     settings.DATA_DIR = tmp_path
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.PBKDF2SHA1PasswordHasher"]
     monkeypatch.setattr(PBKDF2SHA1PasswordHasher, "iterations", 1)
-    credentials_file.set_password(PASSWORD)
+    owner.set_password(PASSWORD)
     return tmp_path
 
 
@@ -96,13 +97,13 @@ def attempt(address: str, forwarded: str, password: str = "wrong horse battery")
 
 
 def test_rotating_the_forwarded_address_gives_no_more_tries(folder):
-    with serving(folder) as address:
+    with serving(folder, DATABASE_URL=store_url()) as address:
         tried = [attempt(address, f"{n}.9.9.9" if n % 2 else f"garbage{n}") for n in range(MAX_ATTEMPTS + 3)]
     assert tried == [422] * MAX_ATTEMPTS + [429] * 3
 
 
 def test_visitor_behind_proxy_locks_out_nobody_else(folder):
-    with serving(folder, DEVUI_TRUSTED_PROXIES="127.0.0.1, 10.0.0.0/8") as address:
+    with serving(folder, DATABASE_URL=store_url(), DEVUI_TRUSTED_PROXIES="127.0.0.1, 10.0.0.0/8") as address:
         tried = [attempt(address, f"{n}.1.1.1, 9.9.9.9, 10.0.0.7") for n in range(MAX_ATTEMPTS + 1)]
         assert tried == [422] * MAX_ATTEMPTS + [429]
         assert attempt(address, "8.8.8.8", PASSWORD) == 303

@@ -14,7 +14,17 @@ from devui.web.login.throttling import (
     TooManyAttempts,
     client_network,
 )
-from tests.login.conftest import PASSWORD, sign_in
+from tests.login.conftest import sign_in
+
+
+def fail() -> bool:
+    """Check a wrong password."""
+    return False
+
+
+def succeed() -> bool:
+    """Check the right password."""
+    return True
 
 
 class Clock:
@@ -27,47 +37,47 @@ class Clock:
         return self.now
 
 
-async def test_attempts_of_an_address_are_limited(login):
+async def test_attempts_of_an_address_are_limited():
     clock = Clock()
     attempts = PasswordThrottle(clock)
     for _ in range(MAX_ATTEMPTS):
-        assert not await attempts.check(login, "wrong", "10.0.0.1")
+        assert not await attempts.attempt(fail, "10.0.0.1")
     with pytest.raises(TooManyAttempts) as refused:
-        await attempts.check(login, PASSWORD, "10.0.0.1")
+        await attempts.attempt(succeed, "10.0.0.1")
     assert f"{WINDOW_S:.0f} s" in refused.value.message
-    assert await attempts.check(login, PASSWORD, "10.0.0.2")
+    assert await attempts.attempt(succeed, "10.0.0.2")
     clock.now += WINDOW_S
-    assert await attempts.check(login, PASSWORD, "10.0.0.1")
+    assert await attempts.attempt(succeed, "10.0.0.1")
 
 
-async def test_right_password_clears_failed_attempts(login):
+async def test_right_password_clears_failed_attempts():
     attempts = PasswordThrottle(Clock())
     for _ in range(3):
         for _ in range(MAX_ATTEMPTS - 1):
-            assert not await attempts.check(login, "wrong", "10.0.0.1")
-        assert await attempts.check(login, PASSWORD, "10.0.0.1")
+            assert not await attempts.attempt(fail, "10.0.0.1")
+        assert await attempts.attempt(succeed, "10.0.0.1")
 
 
-async def test_concurrent_attempts_do_not_evade_the_limit(login):
+async def test_concurrent_attempts_do_not_evade_the_limit():
     attempts = PasswordThrottle(Clock())
     results = await asyncio.gather(
-        *(attempts.check(login, "wrong", "10.0.0.1") for _ in range(50)), return_exceptions=True
+        *(attempts.attempt(fail, "10.0.0.1") for _ in range(50)), return_exceptions=True
     )
     assert [result for result in results if result is False] == [False] * MAX_ATTEMPTS
 
 
-async def test_queue_of_attempts_is_bounded(login):
+async def test_queue_of_attempts_is_bounded():
     attempts = PasswordThrottle(Clock())
     results = await asyncio.gather(
-        *(attempts.check(login, "wrong", f"10.0.0.{n}") for n in range(50)), return_exceptions=True
+        *(attempts.attempt(fail, f"10.0.0.{n}") for n in range(50)), return_exceptions=True
     )
     assert sum(isinstance(result, TooManyAttempts) for result in results) >= 50 - MAX_WAITING
 
 
-async def test_number_of_recorded_addresses_is_bounded(login):
+async def test_number_of_recorded_addresses_is_bounded():
     attempts = PasswordThrottle(Clock(), max_addresses=10)
     for n in range(30):
-        await attempts.check(login, "wrong", f"10.0.0.{n}")
+        await attempts.attempt(fail, f"10.0.0.{n}")
     assert len(attempts._tries) == 10
 
 

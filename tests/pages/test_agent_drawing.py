@@ -94,6 +94,32 @@ def test_drawing_counts_tools_that_it_omits():
     assert len([box for box in drawing.boxes if box.shape == "tool"]) == MAX_TOOLS
 
 
+def test_all_tools_are_drawn_if_they_are_few_or_asked_for(get: Get, agents_dir: Path):
+    def count_tools(drawing: Drawing) -> int:
+        return len([box for box in drawing.boxes if box.shape == "tool"])
+
+    sixteen = {"name": "lead", "tools": [{"name": f"tool_{number}"} for number in range(16)]}
+    assert count_tools(draw(prepare_description(sixteen))) == 16
+    many = {"name": "lead", "type": "LlmAgent", "tools": [{"name": f"tool_{number}"} for number in range(40)]}
+    assert count_tools(draw(prepare_description(many), all_tools=True)) == 40
+    load(agents_dir, many)
+    link = get("/agents/weather/").one("figcaption").one("a")
+    assert (link.text, link.attrs["href"]) == ("Draw all tools", "?tools=all")
+    page = get("/agents/weather/?tools=all")
+    assert "not drawn" not in page.one("figcaption").text
+    assert len(page.one("figure").one("svg", role="group").all("a")) == 41
+
+
+def test_agents_used_as_tools_are_always_drawn_and_called_tools_before_others():
+    tools: list[dict[str, Any]] = [{"name": f"tool_{number}"} for number in range(40)]
+    tools[30]["agent"] = {"name": "helper", "type": "LlmAgent"}
+    lead = {"name": "lead", "type": "LlmAgent", "tools": tools}
+    drawing = draw(prepare_description(lead), ["lead"], {"lead": {"tool_39"}})
+    names = [box.name for box in drawing.boxes if box.shape == "tool"]
+    assert names == ["tool_0", "tool_1", "tool_2", "tool_3", "tool_30", "tool_39"]
+    assert "helper" in columns(drawing)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("short", "short"), ("a" * 17, "a" * 15 + "…"), ("日本語日本語日本語", "日本語日本語日…"), ("", "")],

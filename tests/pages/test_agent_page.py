@@ -106,8 +106,15 @@ def test_agent_tree_shows_instructions_and_tools(get: Get, agents_dir: Path):
 def test_the_settings_of_the_app_are_shown(get: Get, agents_dir: Path):
     load(agents_dir)
     settings = get("/agents/weather/").one("dl", css="panel-body")
-    shown = dict(zip([t.text for t in settings.all("dt")], [d.text for d in settings.all("dd")], strict=True))
-    assert shown == {"Plug-ins": "Recorder", "Resumable": "yes", "Context cache": "off", "Compaction": "off"}
+    settings_texts = dict(
+        zip([t.text for t in settings.all("dt")], [d.text for d in settings.all("dd")], strict=True)
+    )
+    assert settings_texts == {
+        "Plug-ins": "Recorder",
+        "Resumable": "yes",
+        "Context cache": "off",
+        "Compaction": "off",
+    }
 
 
 def test_unloadable_agent_shows_error_location_and_help(get: Get, agents_dir: Path):
@@ -115,7 +122,7 @@ def test_unloadable_agent_shows_error_location_and_help(get: Get, agents_dir: Pa
     cards.save_failure("weather", version, {"type": "E", "message": "m", "file": "/f.py", "line": 7})
     notice = get("/agents/weather/").one("div", css="notice-danger")
     assert "/f.py:7" in notice.text
-    assert "Save a corrected file" in notice.text
+    assert "After a correction, reload this page" in notice.text
 
 
 def test_an_agent_that_broke_is_still_shown_as_it_was(get: Get, agents_dir: Path):

@@ -56,8 +56,8 @@ def save(
 
 def address(name: str = "note.txt", session: str = "s1", **more: Any) -> str:
     """Return the page of a file of ann in `weather`."""
-    named = {"app": "weather", "user": "ann", "session": session, "name": name, **more}
-    return "/artifacts/file/?" + urlencode(named)
+    query = {"app": "weather", "user": "ann", "session": session, "name": name, **more}
+    return "/artifacts/file/?" + urlencode(query)
 
 
 def fetch_content(client: Client, url: str) -> tuple[Any, bytes]:
@@ -116,16 +116,16 @@ def test_invalid_list_parameter_is_refused(get: Get, query: str):
 
 
 def test_pages_join_without_a_gap_or_a_repetition(get: Get):
-    made = [save(name=f"{n}.txt").pk for n in range(110)]
-    for pk in made:
+    pks = [save(name=f"{n}.txt").pk for n in range(110)]
+    for pk in pks:
         Artifact.objects.filter(pk=pk).update(created_at=float(pk // 3))
-    seen, url = [], "/artifacts/"
+    page_pks, url = [], "/artifacts/"
     while url:
         page = get(url)
-        seen += [int(row.attrs["id"].removeprefix("artifact-")) for row in page.one("tbody").all("tr")]
+        page_pks += [int(row.attrs["id"].removeprefix("artifact-")) for row in page.one("tbody").all("tr")]
         older = page.all("a", rel="next")
         url = f"/artifacts/{older[0].attrs['href']}" if older else ""
-    assert sorted(seen) == sorted(made)
+    assert sorted(page_pks) == sorted(pks)
 
 
 def test_the_number_of_queries_does_not_depend_on_the_number_of_files(
@@ -155,8 +155,8 @@ def test_files_are_searched_by_part_of_their_name(get: Get, part: str, expected:
         save(name=name)
     page = get(f"/artifacts/?{urlencode({'name': part})}")
     assert page.one("input", name_="name").attrs["value"] == part
-    shown = [row.all("a")[0].text for body in page.all("tbody") for row in body.all("tr")]
-    assert set(shown) == expected
+    names = [row.all("a")[0].text for body in page.all("tbody") for row in body.all("tr")]
+    assert set(names) == expected
     assert expected or "No artifact matches" in page.text
 
 
@@ -213,14 +213,42 @@ def test_fake_image_is_offered_for_download(get: Get):
     assert not page.all("img")
 
 
-def test_html_is_shown_as_text_and_served_in_a_sandbox(get: Get, client: Client):
+def test_html_is_rendered_in_a_frame_without_scripts_or_network(get: Get, client: Client):
+    artifact = save(b"<h1>Hello</h1><script>alert(1)</script>", "page.html", "text/html")
+    frame = content_of(get(address("page.html"))).one("iframe")
+    assert frame.attrs["sandbox"] == ""
+    assert frame.attrs["src"] == f"/artifacts/{artifact.pk}/content/?rendered=1"
+    answer, _ = fetch_content(client, frame.attrs["src"])
+    policy = answer["Content-Security-Policy"]
+    assert answer["Content-Type"] == "text/html; charset=utf-8"
+    assert policy.startswith("sandbox; default-src 'none'; img-src data:;")
+    assert "script-src" not in policy
+    assert "allow-" not in policy
+    assert "'self'" not in policy.replace("frame-ancestors 'self'", "")
+
+
+@pytest.mark.parametrize("content", [PNG, EVIL_SVG, b"%PDF-1.7", b"\x00\x01"])
+def test_only_text_is_rendered_as_html(client: Client, content: bytes):
+    artifact = save(content, "page.html", "text/html")
+    answer, _ = fetch_content(client, f"/artifacts/{artifact.pk}/content/?rendered=1")
+    assert not answer["Content-Type"].startswith("text/html")
+
+
+def test_list_of_artifacts_shows_a_thumbnail_for_an_image_only(get: Get):
+    artifact = save(PNG, "photo.png", "image/png")
+    save(b"hello")
+    [image] = get("/artifacts/").one("main").all("img")
+    assert image.attrs["src"] == f"/artifacts/{artifact.pk}/content/"
+
+
+def test_html_source_is_shown_as_text_and_served_in_a_sandbox(get: Get, client: Client):
     artifact = save(b"<script>alert(1)</script>", "page.html", "text/html")
-    assert content_of(get(address("page.html"))).one("pre").text == "<script>alert(1)</script>"
-    answer, sent = fetch_content(client, f"/artifacts/{artifact.pk}/content/")
+    assert content_of(get(address("page.html", view="source"))).one("pre").text == "<script>alert(1)</script>"
+    answer, content = fetch_content(client, f"/artifacts/{artifact.pk}/content/")
     assert answer["Content-Type"] == "text/plain; charset=utf-8"
     assert answer["X-Content-Type-Options"] == "nosniff"
     assert answer["Content-Security-Policy"].startswith("sandbox;")
-    assert sent == b"<script>alert(1)</script>"
+    assert content == b"<script>alert(1)</script>"
 
 
 def test_a_huge_text_is_shown_by_its_beginning_and_served_whole(get: Get, client: Client):
@@ -228,8 +256,8 @@ def test_a_huge_text_is_shown_by_its_beginning_and_served_whole(get: Get, client
     page = content_of(get(address()))
     assert len(page.one("pre").text) < 101_000
     assert "100,000 characters of 2.50 MB" in page.text
-    answer, sent = fetch_content(client, f"/artifacts/{artifact.pk}/content/")
-    assert int(answer["Content-Length"]) == len(sent) == 2_500_000
+    answer, content = fetch_content(client, f"/artifacts/{artifact.pk}/content/")
+    assert int(answer["Content-Length"]) == len(content) == 2_500_000
 
 
 def test_large_tables_are_cut_with_a_note(get: Get):
@@ -277,12 +305,12 @@ def test_artifact_with_any_name_can_be_downloaded_and_deleted(
     link = get("/artifacts/").one("td", css="artifact-name").one("a")
     page = get(link.attrs["href"])
     content = next(a.attrs["href"] for a in page.all("a") if "save=1" in a.attrs["href"])
-    answer, sent = fetch_content(client, content)
-    assert (answer["Content-Disposition"].startswith("attachment;"), sent) == (True, b"hello")
+    answer, body = fetch_content(client, content)
+    assert (answer["Content-Disposition"].startswith("attachment;"), body) == (True, b"hello")
     ask = next(a.attrs["href"] for a in page.all("a") if "/artifacts/delete/" in a.attrs["href"])
     form = get(ask).one("form", method="post")
-    sent = {field.attrs["name"]: field.attrs["value"] for field in form.all("input")}
-    assert client.post("/artifacts/delete/", sent).status_code == 302
+    form_fields = {field.attrs["name"]: field.attrs["value"] for field in form.all("input")}
+    assert client.post("/artifacts/delete/", form_fields).status_code == 302
     assert not Artifact.objects.exists()
 
 
@@ -337,13 +365,13 @@ def test_huge_texts_are_compared_by_their_beginnings(get: Get):
 def test_a_link_is_shown_and_never_followed(get: Get, client: Client):
     key = artifact_versions.file_key("", "weather", "ann", "s1", "far")
     part = json.dumps({"fileData": {"fileUri": "javascript:alert(1)"}})
-    made = artifact_versions.save(
+    artifact = artifact_versions.save(
         key, artifact_versions.VersionMetadata(Artifact.Holding.LINK, part, None, "{}", "s1"), None
     )
     page = content_of(get(address("far")))
     assert "javascript:alert(1)" in page.text
     assert not page.all("a")
-    assert client.get(f"/artifacts/{made.pk}/content/").status_code == 404
+    assert client.get(f"/artifacts/{artifact.pk}/content/").status_code == 404
 
 
 def test_version_that_hides_a_file_says_so(get: Get):
@@ -382,15 +410,19 @@ def test_an_upload_becomes_the_next_version_typed_by_its_content(client: Client)
     save(b"old", "plot.png", "text/plain")
     answer = send(client, PNG, mime="text/html", name="plot.png", session="s1")
     assert answer.status_code == 302
-    made = Artifact.objects.get(version=1)
-    assert (made.mime_type, made.filename, bytes(made.content or b"")) == ("image/png", "plot.png", PNG)
+    artifact = Artifact.objects.get(version=1)
+    assert (artifact.mime_type, artifact.filename, bytes(artifact.content or b"")) == (
+        "image/png",
+        "plot.png",
+        PNG,
+    )
     assert client.get(answer["Location"]).status_code == 200
 
 
 def test_an_upload_without_a_session_is_the_users(client: Client):
     assert send(client, b"# Hi", "readme.md").status_code == 302
-    made = Artifact.objects.get()
-    assert (made.session_id, made.filename, made.mime_type) == ("", "readme.md", "text/markdown")
+    artifact = Artifact.objects.get()
+    assert (artifact.session_id, artifact.filename, artifact.mime_type) == ("", "readme.md", "text/markdown")
 
 
 @pytest.mark.parametrize(
@@ -438,8 +470,8 @@ def test_artifacts_of_eval_attempt_are_read_only(client: Client, get: Get):
     save(realm="eval/1")
     page = get(address(realm="eval/1"))
     assert not [a for a in page.all("a") if "/delete/" in a.attrs["href"] or "/upload/" in a.attrs["href"]]
-    named = {"app": "weather", "user": "ann", "session": "s1", "name": "note.txt", "realm": "eval/1"}
-    assert client.post("/artifacts/delete/", named).status_code == 400
+    form = {"app": "weather", "user": "ann", "session": "s1", "name": "note.txt", "realm": "eval/1"}
+    assert client.post("/artifacts/delete/", form).status_code == 400
     assert send(client, b"x", name="note.txt", session="s1", realm="eval/1").status_code == 400
 
 
@@ -455,9 +487,9 @@ def test_deleting_removes_all_versions_and_their_files_and_leaves_others(client:
     save(b"b" * 100_000, "other.txt")
     page = get(address().replace("/file/", "/delete/"))
     assert "Delete 2 versions" in page.one("form", method="post").text
-    named = {"app": "weather", "user": "ann", "session": "s1", "name": "note.txt"}
+    form = {"app": "weather", "user": "ann", "session": "s1", "name": "note.txt"}
     assert (
-        client.post("/artifacts/delete/", named)["Location"] == "/artifacts/?app=weather&user=ann&session=s1"
+        client.post("/artifacts/delete/", form)["Location"] == "/artifacts/?app=weather&user=ann&session=s1"
     )
     assert Artifact.objects.get().filename == "other.txt"
     assert {Path(name).name for name in content_files.list_names()} == {Artifact.objects.get().sha256}

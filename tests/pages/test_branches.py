@@ -12,6 +12,7 @@ from sessions_app.paths import session_url
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import deletion, purge
 from sessions_app.store.models import AgentSession, Event, UserState
+from sessions_app.store.sessions import lineage
 from tests.pages.client import Get
 from tests.pages.html import Element, parse
 from tests.timeline.story import Story
@@ -43,10 +44,25 @@ def rewind_page(story: Story, event: str = "e5") -> str:
 
 def test_an_open_event_offers_both(story: Story, get: Get):
     page = get(f"/sessions/id/{story.pk}/?seq=5")
-    rewind, fork_link = link(page, "Rewind to before this invocation"), link(page, "Fork from here")
+    inspector = page.one("section", css="inspector")
+    rewind, fork_link = (
+        link(inspector, text) for text in ("Rewind to before this invocation", "Fork from here")
+    )
     assert rewind.attrs["href"] == rewind.attrs["hx-get"] == rewind_page(story)
     assert fork_link.attrs["href"] == f"/sessions/id/{story.pk}/fork/?seq=5"
     assert rewind.attrs["hx-target"] == fork_link.attrs["hx-target"] == "#dialog-content"
+
+
+def test_only_a_final_answer_can_have_been_wrong(story: Story, get: Get):
+    def offers(seq: int) -> list[str]:
+        page = get(f"/sessions/id/{story.pk}/?seq={seq}")
+        links = page.one("section", css="inspector").one("p", css="event-actions").all("a")
+        return [a.attrs["href"] for a in links if "evals/record" in a.attrs["href"]]
+
+    case_url, wrong_url = offers(6)
+    assert case_url.startswith(f"/evals/record/?session={story.pk}&last=")
+    assert wrong_url == f"/evals/record/?session={story.pk}&wrong=6"
+    assert len(offers(4)) == len(offers(5)) == 1
 
 
 def test_the_plan_of_a_rewind_is_a_page_and_a_dialog(story: Story, get: Get):
@@ -114,7 +130,7 @@ def test_an_eval_attempt_offers_a_fork_and_no_rewind(get: Get):
 
 def test_side_list_tells_where_a_session_was_forked(story: Story, get: Get):
     copy = fork(story.pk, NewFork(seq=2, title="My attempt"))
-    row = get(f"/sessions/id/{story.pk}/").one("ul", css="siblings").one("a", href=session_url(copy))
+    row = get(f"/sessions/id/{story.pk}/").one("div", id="siblings").one("a", href=session_url(copy))
     assert row.one("span", title="Forked at event 2")
 
 
@@ -178,7 +194,7 @@ def test_deleting_a_fork_with_state_of_its_own_deletes_its_private_world(client:
     story = Story(initial={"user:tier": "free"})
     story.asks("one")
     new = fork(story.pk, NewFork(own_realm=True))
-    offer = link(get(f"/sessions/id/{new.pk}/"), "delete")
+    offer = link(get(f"/sessions/id/{new.pk}/"), "Delete with its realm")
     assert "with everything in its realm" in get(offer.attrs["href"]).one("p", css="soft").text
     assert client.post(offer.attrs["href"]).status_code == 302
     assert not get("/sessions/?realm=fork/").all("a", css="row-link")
@@ -187,11 +203,11 @@ def test_deleting_a_fork_with_state_of_its_own_deletes_its_private_world(client:
     assert [row.owner.realm for row in UserState.objects.select_related("owner")] == [""]
 
 
-@pytest.mark.parametrize("gone", ["with a way back", "for good"])
-def test_fork_of_deleted_session_names_it(story: Story, get: Get, gone: str):
+@pytest.mark.parametrize("way", ["with a way back", "for good"])
+def test_fork_of_deleted_session_names_it(story: Story, get: Get, way: str):
     new = fork(story.pk, NewFork(seq=2, session_id="try"))
     deletion.delete([story.pk])
-    if gone == "for good":
+    if way == "for good":
         purge.remove_deleted(time.time() + 1)
     origin = get(f"/sessions/id/{new.pk}/").one("span", css="session-facts").one("span", css="origin-line")
     assert origin.text == "forked from s1, deleted, at event 2"
@@ -250,9 +266,46 @@ def test_without_a_second_session_relatives_are_offered_first(story: Story, get:
     Story("newer")
     new = fork(story.pk, NewFork(seq=2, title="Try"))
     page = get(f"/sessions/compare/?left={story.pk}")
-    options = [option.attrs["value"] for option in page.one("select", name="right").all("option")]
-    assert options[1] == str(new.pk)
-    assert str(story.pk) not in options
+    choices = compare_choices(page)
+    assert choices[0] == f"?left={story.pk}&right={new.pk}"
+    assert len(choices) == 2
+
+
+def compare_choices(page: Element) -> list[str]:
+    return [a.attrs["href"] for a in page.one("section", css="compare-choice").all("a", "go-link")]
+
+
+def test_session_to_compare_with_is_found_by_a_query(story: Story, get: Get):
+    other = Story("other")
+    other.asks("Is it foggy in Lima?")
+    page = get(f"/sessions/compare/?left={story.pk}&q=foggy")
+    assert compare_choices(page) == [f"?left={story.pk}&right={other.pk}"]
+    assert not compare_choices(get(f"/sessions/compare/?left={story.pk}&q=nowhere"))
+
+
+def test_invalid_query_of_a_comparison_is_explained(story: Story, get: Get):
+    page = get(f"/sessions/compare/?left={story.pk}&q=tokens>>")
+    assert page.one("section", css="compare-choice").all("div", "notice-warn")
+
+
+def test_session_with_same_first_message_and_no_problem_is_offered_first(story: Story, get: Get):
+    good, bad = Story("good"), Story("bad")
+    for other in (good, bad):
+        other.asks("Weather in Paris?")
+    AgentSession.objects.filter(pk=bad.pk).update(problem_count=1)
+    section = get(f"/sessions/compare/?left={story.pk}").one("section", css="compare-choice")
+    assert section.all("a")[0].attrs["href"] == f"?left={story.pk}&right={good.pk}"
+
+
+def test_two_selected_sessions_are_compared(story: Story, client: Client):
+    other = Story("other")
+    response = client.get(f"/sessions/compare/?session={story.pk}&session={other.pk}&next=x")
+    assert response["Location"] == f"/sessions/compare/?left={story.pk}&right={other.pk}"
+
+
+@pytest.mark.parametrize("query", ["", "session=1", "session=1&session=2&session=3", "right=1"])
+def test_comparison_of_another_number_of_sessions_is_refused(story: Story, get: Get, query: str):
+    get(f"/sessions/compare/?{query}", status=400)
 
 
 @pytest.mark.parametrize(
@@ -269,3 +322,16 @@ def test_rewind_without_event_is_refused(client: Client):
     problem = parse(answer.content.decode())
     assert "The parameter 'event' is missing." in problem.one("h1").text
     assert "open the page from a link" in problem.text
+
+
+def test_every_fork_of_an_event_is_listed_or_counted(story: Story, get: Get, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lineage, "MAX_FORKS", 6)
+    for number in range(8):
+        fork(story.pk, NewFork(seq=2, session_id=f"try{number}"))
+    fork(story.pk, NewFork(seq=3, title="Later"))
+    page = get(f"/sessions/id/{story.pk}/")
+    assert "and 3 more forks" in page.one("article", data_seq="2").text
+    assert [a.text for a in page.one("article", data_seq="3").all("a", "fork-link")] == ["Later"]
+    branches = page.one("section", css="relatives")
+    assert len(branches.all("li")) == 7
+    assert "and 3 more forks" in branches.text

@@ -10,12 +10,12 @@ from playwright.sync_api import Page, expect
 
 from sessions_app.runs import lifecycle as runs
 from sessions_app.search import indexing
-from sessions_app.search.execution import unindexed_scan
+from sessions_app.search.execution import scans
 from sessions_app.sessions import deletion
 from sessions_app.store.database.pagination import PAGE_SIZE
-from sessions_app.store.models import Run
+from sessions_app.store.models import MemoryEntry, Run
 from sessions_app.store.sessions import writes
-from tests.browser import OpenWindow
+from tests.browser import OpenWindow, await_end
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]
@@ -187,7 +187,7 @@ def test_refused_export_is_reported_on_the_list(page: Page):
 
 
 def test_notice_of_search_backlog_is_gone_after_indexing(page: Page):
-    number_of_sessions = unindexed_scan.MOST_SESSIONS + 1
+    number_of_sessions = scans.MAX_SESSIONS + 1
     for number in range(number_of_sessions):
         Story(f"s{number}").asks("tea")
     page.goto("/sessions/")
@@ -444,9 +444,49 @@ def test_run_is_cancelled_whose_row_changes_between_press_and_release(page: Page
         lambda answer: "/runs/changes/" in answer.url and answer.status == 200
     ) as change:
         Run.objects.filter(pk=run.pk).update(status=Run.Status.RUNNING)
-    change.value.finished()
+    await_end(change.value)
     with page.expect_request(f"**/runs/{run.pk}/cancel/"):
         page.mouse.up()
+
+
+def test_selected_runs_are_cancelled_together(page: Page):
+    for name in ("s1", "s2"):
+        runs.create_run(Story(name).pk, {})
+    ended = runs.create_run(Story("s3").pk, {})
+    Run.objects.filter(pk=ended.pk).update(status=Run.Status.DONE)
+    page.goto("/runs/")
+    expect(page.locator("td.pick > input")).to_have_count(2)
+    bar = page.locator("#run-actions")
+    expect(bar).to_be_hidden()
+    page.get_by_role("checkbox", name="Tick all").check()
+    expect(bar.locator("[data-selected-count]")).to_have_text("2 selected")
+    bar.get_by_role("button", name="Cancel", exact=True).click()
+    expect(page.locator("td.pick > input")).to_have_count(0)
+    expect(page.get_by_role("checkbox")).to_have_count(0)
+
+
+def test_memory_rows_are_ticked_and_forgotten_by_keys(page: Page):
+    for number in range(4):
+        MemoryEntry.objects.create(
+            app_name="weather",
+            user_id="ann",
+            entry_id=f"e{number}",
+            content=json.dumps({"parts": [{"text": f"note {number}"}]}),
+            timestamp=100.0 - number,
+        )
+    page.goto("/memory/")
+    for key in ("j", "x", "j", "j", "X"):
+        page.keyboard.press(key)
+    bar = page.locator("#memory-actions")
+    expect(bar.locator("[data-selected-count]")).to_have_text("3 selected")
+    page.keyboard.press("Escape")
+    expect(bar).to_be_hidden()
+    page.keyboard.press("x")
+    bar.get_by_role("button", name="Forget").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("note 2")
+    dialog.get_by_role("button", name="Forget").click()
+    expect(page.locator(".memory-text")).to_have_text(["note 0", "note 1", "note 3"])
 
 
 @pytest.mark.parametrize("address", ["/sessions/", "/sessions/?q=hello"])

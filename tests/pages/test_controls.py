@@ -107,8 +107,9 @@ def test_browser_storage_is_used_in_one_module_and_before_paint():
     assert touching == {"storage.js", "boot.js"}
 
 
-def test_stored_theme_is_applied_before_first_paint():
-    [key] = re.findall(r'theme: "([^"]+)"', (STATIC / "js/core/storage.js").read_text())
+@pytest.mark.parametrize("setting", ["theme", "timeline"])
+def test_stored_setting_is_applied_before_first_paint(setting: str):
+    [key] = re.findall(rf'{setting}: "([^"]+)"', (STATIC / "js/core/storage.js").read_text())
     assert f'localStorage.getItem("{key}")' in (STATIC / "js/core/boot.js").read_text()
 
 

@@ -7,6 +7,7 @@ import pytest
 from sessions_app.store import scopes
 from sessions_app.store.models import SessionState, StateChange
 from sessions_app.store.sessions import writes
+from sessions_app.store.state import drift
 from tests.pages.client import Get
 from tests.pages.html import Element
 from tests.timeline.story import Story
@@ -30,16 +31,16 @@ def test_a_page_names_every_key_with_its_values_its_cause_and_its_writer(get: Ge
     other.says("x", delta={"user:n": [2]})
     writes.edit_state(story.key, {}, removed=["gone"])
     page = get(f"/sessions/id/{story.pk}/state/drift/")
-    shown = keys(page)
+    rows = keys(page)
     assert "No drift" in page.text
     assert (
         page.one("h2", id="explained-title").text
         == "3 keys set by something other than this session's events"
     )
-    assert "removed by hand events null stored no value" in shown["gone"]
-    assert "initial state events say nothing stored 1" in shown["seeded"]
-    assert "written by another session events 1 stored [2]" in shown["user:n"]
-    assert "event 1 of s2" in shown["user:n"]
+    assert "removed by hand events null stored no value" in rows["gone"]
+    assert "initial state events say nothing stored 1" in rows["seeded"]
+    assert "written by another session events 1 stored [2]" in rows["user:n"]
+    assert "event 1 of s2" in rows["user:n"]
     assert not page.all("div", "notice-danger")
 
 
@@ -68,6 +69,18 @@ def test_untracked_changes_are_listed_and_removed_key_has_no_value(get: Get):
     marked = [entry for entry in board.all("li", "entry") if "data-untracked" in entry.attrs]
     assert [entry.attrs["data-key"] for entry in marked] == ["n", "new"]
     assert "untracked: lost after this invocation" in marked[0].text
+
+
+def test_every_untracked_key_is_listed_or_counted(get: Get):
+    story = Story()
+    story.says("a")
+    count = drift.MAX_UNTRACKED + 3
+    writes.note_untracked(
+        story.key, "i1", [writes.UntrackedWrite(f"k{number:03}", None, "1") for number in range(count)]
+    )
+    page = get(f"/sessions/id/{story.pk}/state/drift/")
+    assert len(keys(page)) == drift.MAX_UNTRACKED
+    assert "and 3 older keys" in page.text
 
 
 def test_menu_of_points_in_time_links_to_drift(get: Get):

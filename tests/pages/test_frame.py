@@ -30,6 +30,7 @@ PAGES = {
     "/artifacts/upload/": "Upload an artifact",
     "/memory/": "Memory",
     "/traces/": "Traces",
+    "/monitor/": "Monitor",
     "/trends/": "Trends",
     "/agents/weather/": "weather",
 }
@@ -85,18 +86,18 @@ def test_every_control_has_a_name(page: Element):
 
 def test_every_icon_is_in_the_sprite_and_is_named_or_hidden(page: Element):
     sprite = Path(str(finders.find("devui/icons.svg"))).read_text()
-    known = set(re.findall(r'<symbol id="([^"]+)"', sprite))
+    sprite_names = set(re.findall(r'<symbol id="([^"]+)"', sprite))
     for svg in page.all("svg"):
-        assert svg.one("use").attrs["href"].partition("#")[2] in known
+        assert svg.one("use").attrs["href"].partition("#")[2] in sprite_names
         assert svg.attrs.get("aria-hidden") == "true" or svg.attrs.get("aria-label")
 
 
 def test_templates_name_only_icons_of_the_sprite():
     sprite = (ROOT / "static/devui/icons.svg").read_text()
-    known = set(re.findall(r'<symbol id="([^"]+)"', sprite))
+    sprite_names = set(re.findall(r'<symbol id="([^"]+)"', sprite))
     for template in (ROOT / "templates").rglob("*.html"):
-        named = set(re.findall(r'{% icon(?:_link|_button)? "([^"]+)"', template.read_text()))
-        assert named <= known, template
+        icon_names = set(re.findall(r'{% icon(?:_link|_button)? "([^"]+)"', template.read_text()))
+        assert icon_names <= sprite_names, template
 
 
 def test_templates_load_exactly_the_libraries_they_use():
@@ -107,8 +108,8 @@ def test_templates_load_exactly_the_libraries_they_use():
         names = {name for result in used for name in result if name}
         for library in re.findall(r"{% load ([^%]+) %}", text):
             for name in library.split():
-                known = {*libraries[name].tags, *libraries[name].filters}
-                assert names & known, f"{template} needs no {name}"
+                library_names = {*libraries[name].tags, *libraries[name].filters}
+                assert names & library_names, f"{template} needs no {name}"
 
 
 STANDS_ALONE = ROOT / "templates/devui/evals/report.html"
@@ -149,10 +150,10 @@ def test_every_css_class_of_a_template_is_used():
 @pytest.mark.django_db
 def test_navigation_keeps_app_and_marks_current_place(get: Get, agents_dir: Path):
     places = get("/sessions/?app=weather").one("nav", css="places").all("a")
-    shown = {link.text: (link.attrs["href"], link.attrs.get("aria-current")) for link in places}
-    assert shown["Sessions"] == ("/sessions/?app=weather", "page")
-    assert shown["State"] == ("/state/?app=weather", None)
-    assert shown["Agents"] == ("/", None)
+    links = {link.text: (link.attrs["href"], link.attrs.get("aria-current")) for link in places}
+    assert links["Sessions"] == ("/sessions/?app=weather", "page")
+    assert links["Data"] == ("/state/?app=weather", None)
+    assert links["Agents"] == ("/", None)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +177,7 @@ def test_a_page_of_a_session_is_about_its_app(get: Get, store: None, agents_dir:
     page = get(address if address.startswith("/") else f"/sessions/id/{story.pk}/{address}")
     assert page.one("details", css="app-switcher").one("summary").text == "weather"
     places = {link.text: link.attrs["href"] for link in page.one("nav", css="places").all("a")}
-    assert places["Traces"] == "/traces/?app=weather"
+    assert places["Monitor"] == "/monitor/?app=weather"
 
 
 @pytest.mark.django_db

@@ -35,13 +35,16 @@ def test_the_page_lists_places_newest_sessions_views_and_agents(get: Get, agents
     assert places["Pages"] == [
         "Agents",
         "Sessions",
-        "State",
+        "Problems",
+        "Evals",
+        "Overview",
+        "Trends",
         "Runs",
         "Traces",
-        "Trends",
+        "Prices",
+        "State",
         "Artifacts",
         "Memory",
-        "Evals",
     ]
     assert places["Sessions"][0].startswith("Weather in Paris? weather · ann · s1")
     assert places["Saved views"] == ["Errors of weather"]
@@ -52,7 +55,7 @@ def test_typing_narrows_everything_but_places(get: Get, agents_dir: Path):
     Story("s1").asks("tea")
     Story("s2").asks("coffee")
     places = entries(get("/go/?q=weather+TEA"))
-    assert len(places["Pages"]) == 9
+    assert len(places["Pages"]) == 12
     assert [text.split()[0] for text in places["Sessions"]] == ["tea"]
     assert "Agents" not in places
 

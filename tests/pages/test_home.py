@@ -14,7 +14,10 @@ from pytest_django import DjangoAssertNumQueries
 from evals_app.models import EvalSet
 from sessions_app.agents import cards
 from sessions_app.agents import folder as agents
+from sessions_app.paths import session_url
 from sessions_app.runs import lifecycle as runs
+from sessions_app.sessions import first_steps
+from sessions_app.store.models import StateChange
 from tests.pages.client import Get
 from tests.pages.html import Element
 from tests.timeline.story import Story
@@ -28,10 +31,12 @@ def load(folder: Path, name: str, description: str = "Tells the weather.") -> No
     cards.save_loaded(name, version, {"name": name, "description": description})
 
 
-def fail(folder: Path, name: str) -> None:
+def fail(
+    folder: Path, name: str, error_type: str = "NameError", message: str = "name 'Agnt' is not defined"
+) -> None:
     error = {
-        "type": "NameError",
-        "message": "name 'Agnt' is not defined",
+        "type": error_type,
+        "message": message,
         "file": "/agents/writer/agent.py",
         "line": 3,
         "traceback": "Traceback: <agent>",
@@ -72,6 +77,27 @@ def test_unloadable_agent_shows_reason_and_location(get: Get, agents_dir: Path):
     assert about.one("details").one("pre").text == "Traceback: <agent>"
 
 
+@pytest.mark.parametrize(
+    ("error_type", "message", "has_hint"),
+    [
+        (
+            "ImportError",
+            "Fail to load 'writer' module. cannot import name 'McpToolset' from 'google.adk.tools.mcp_tool'",
+            True,
+        ),
+        ("ModuleNotFoundError", "No module named 'mcp'", True),
+        ("ModuleNotFoundError", "No module named 'mcp_servers'", False),
+        ("ValueError", "No module named 'mcp'", False),
+    ],
+)
+def test_agent_without_mcp_says_how_to_install_it(
+    get: Get, agents_dir: Path, error_type: str, message: str, has_hint: bool
+):
+    fail(agents_dir, "writer", error_type, message)
+    about = row(get("/"), "writer").one("div", css="load-error")
+    assert ("pip install 'google-adk[mcp]'" in about.text) is has_hint
+
+
 def test_an_agent_shows_its_newest_sessions_how_many_and_its_active_runs(get: Get, agents_dir: Path):
     for n in range(5):
         story = Story(f"s{n}")
@@ -84,7 +110,7 @@ def test_an_agent_shows_its_newest_sessions_how_many_and_its_active_runs(get: Ge
         "5 sessions",
         "1 active run",
         "State",
-        "New session",
+        "New session with…",
     ]
 
 
@@ -162,3 +188,33 @@ def test_evalset_shows_outcome_of_its_newest_run(get: Get, agents_dir: Path):
         evalset.runs.create(id=f"r{n}", version=version, app_name="weather", config="{}", **facts)
     link = row(get("/"), "weather").one("ul", css="evalset-links").all("a")[1]
     assert (link.attrs["href"], link.text) == ("/evals/runs/r1/", "passed 3/3")
+
+
+def test_first_steps_link_to_a_session_that_shows_them(get: Get, agents_dir: Path):
+    story = Story("s1")
+    story.asks("Weather in Paris?")
+    story.says("Sunny.", delta={"city": "Paris"})
+    story.asks("And in Rome?")
+    story.says("Rainy.", delta={"city": "Rome"})
+    steps = get("/").one("section", "first-steps")
+    change = StateChange.objects.get(value='"Rome"')
+    assert [link.attrs["href"] for link in steps.all("a")] == [
+        f"/sessions/id/{story.pk}/events/4/why/",
+        f"{session_url(story.session)}?seq=2",
+        f"/state/history/{change.pk}/",
+        f"/runs/edit/{story.pk}/3/",
+    ]
+
+
+def test_first_steps_of_an_empty_store_are_named_without_links(get: Get, agents_dir: Path):
+    page = get("/")
+    steps = page.one("section", "first-steps")
+    assert len(steps.all("li")) == 4
+    assert not steps.all("a")
+    assert "0 sessions" not in page.text
+
+
+def test_store_with_many_sessions_shows_no_first_steps(get: Get, agents_dir: Path):
+    for number in range(first_steps.FEW_SESSIONS + 1):
+        Story(f"s{number}")
+    assert not get("/").all("section", "first-steps")

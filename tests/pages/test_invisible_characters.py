@@ -124,7 +124,7 @@ def test_socket_messages_show_invisible_characters(story: Story):
     assert_shown(batch.html, "events")
     now = snapshot.read_snapshot(story.pk)
     assert now is not None
-    assert_shown(snapshot.runs_html(story.pk, now.runs), "runs")
+    assert_shown(snapshot.runs_html(story.pk, now.app_name, now.runs), "runs")
     assert_shown(snapshot.pending_html([TextStream(EVIL, EVIL, EVIL, EVIL)]), "pending")
 
 

@@ -26,8 +26,8 @@ def test_any_json_is_well_formed_html(value: Any):
 
 
 def test_leaves_are_distinguished_by_type():
-    shown = tree({"s": "x", "n": 1.5, "t": True, "z": None, "e": [], "o": {}})
-    leaves = {item.one("bdi", css="json-key").text: item.children[-1] for item in shown.all("li")}
+    html = tree({"s": "x", "n": 1.5, "t": True, "z": None, "e": [], "o": {}})
+    leaves = {item.one("bdi", css="json-key").text: item.children[-1] for item in html.all("li")}
     assert {name: (leaf.text, leaf.classes) for name, leaf in leaves.items()} == {
         "s": ('"x"', {"json-string"}),
         "n": ("1.5", {"json-number"}),
@@ -39,9 +39,9 @@ def test_leaves_are_distinguished_by_type():
 
 
 def test_markup_in_keys_and_values_stays_text():
-    shown = tree({"<b>k</b>": "<script>alert(1)</script>", "l": ["<img src=x>"] * 20})
-    assert not [element for element in shown if element.tag in {"b", "script", "img"}]
-    assert "<script>alert(1)</script>" in shown.text
+    html = tree({"<b>k</b>": "<script>alert(1)</script>", "l": ["<img src=x>"] * 20})
+    assert not [element for element in html if element.tag in {"b", "script", "img"}]
+    assert "<script>alert(1)</script>" in html.text
 
 
 def test_branches_are_open_down_to_requested_depth():
@@ -56,10 +56,10 @@ def test_closed_branch_shows_size_and_beginning():
 
 
 def test_with_an_address_closed_branches_and_long_texts_are_fetched():
-    shown = tree({"a/b~c": list(range(20)), "t": "x" * 5000}, url="/v/?at=1")
-    fetched = [branch.attrs["hx-get"] for branch in shown.all("details") if "hx-get" in branch.attrs]
+    html = tree({"a/b~c": list(range(20)), "t": "x" * 5000}, url="/v/?at=1")
+    fetched = [branch.attrs["hx-get"] for branch in html.all("details") if "hx-get" in branch.attrs]
     assert fetched == ["/v/?at=1&pointer=%2Fa~1b~0c&offset=0", "/v/?at=1&pointer=%2Ft&offset=0"]
-    assert "x" * 500 not in shown.text
+    assert "x" * 500 not in html.text
 
 
 @given(JSON_VALUES, st.text(min_size=1))
@@ -76,11 +76,11 @@ def test_a_pointer_to_nothing_is_refused(pointer: str):
 
 def test_pieces_of_a_list_join_to_the_whole():
     value = list(range(230))
-    shown = [
+    pieces = [
         parse(json_tree.render_piece(value, "", offset=offset, url="/v/")).all("span", css="json-number")
         for offset in (0, 100, 200)
     ]
-    assert [int(number.text) for piece in shown for number in piece] == value
+    assert [int(number.text) for piece in pieces for number in piece] == value
 
 
 def test_a_piece_of_text_is_the_whole_text():

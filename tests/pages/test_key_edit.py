@@ -37,17 +37,17 @@ def edit_url(story: Story, name: str | None = None) -> str:
 def fields(page: Element) -> dict[str, str]:
     """Return what a browser would send of the form as it stands, without a button."""
     form = page.one("form", id="key-edit")
-    sent = {field.attrs["name"]: field.attrs["value"] for field in form.all("input", type="hidden")}
-    sent |= {field.attrs["name"]: field.attrs["value"] for field in form.all("input", type="text")}
-    sent |= {
+    values = {field.attrs["name"]: field.attrs["value"] for field in form.all("input", type="hidden")}
+    values |= {field.attrs["name"]: field.attrs["value"] for field in form.all("input", type="text")}
+    values |= {
         f.attrs["name"]: f.attrs["value"] for f in form.all("input", type="radio") if "checked" in f.attrs
     }
     for select in form.all("select"):
-        sent[select.attrs["name"]] = next(
+        values[select.attrs["name"]] = next(
             o.attrs["value"] for o in select.all("option") if "selected" in o.attrs
         )
     area = form.one("textarea")
-    return sent | {"value": "".join(map(str, area.children)).removeprefix("\n")}
+    return values | {"value": "".join(map(str, area.children)).removeprefix("\n")}
 
 
 def save(client: Client, url: str, get: Get, **changes: Any) -> Any:
@@ -67,8 +67,8 @@ def merged_state(story: Story) -> dict[str, Any]:
     ],
 )
 def test_a_form_holds_text_as_it_is_and_the_rest_as_json(get: Get, story: Story, name, kind, expected):
-    held = fields(get(edit_url(story, name)))
-    assert (held["kind"], held["value"]) == (kind, expected)
+    values = fields(get(edit_url(story, name)))
+    assert (values["kind"], values["value"]) == (kind, expected)
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -88,9 +88,9 @@ def test_a_form_sent_back_as_it_was_changes_no_value(client: Client, get: Get):
         initial={"text": "a\nb\n  c ", "cr": "a\r\nb", "blank": "", "hidden": "a\u202eb", "n": None}
     )
     for name in ("text", "cr", "blank", "hidden", "n"):
-        held = fields(get(edit_url(story, name)))
-        held["value"] = held["value"].replace("\r\n", "\n").replace("\n", "\r\n")  # as browsers send lines
-        assert client.post(edit_url(story, name), {**held, "step": "save"}).status_code == 303
+        form = fields(get(edit_url(story, name)))
+        form["value"] = form["value"].replace("\r\n", "\n").replace("\n", "\r\n")  # as browsers send lines
+        assert client.post(edit_url(story, name), {**form, "step": "save"}).status_code == 303
     assert merged_state(story) == {
         "text": "a\nb\n  c ",
         "cr": "a\r\nb",
@@ -110,8 +110,8 @@ def test_a_key_is_added_to_a_scope(client: Client, get: Get, story: Story, scope
 @pytest.mark.parametrize("scope", ["session", "user", "app"])
 @pytest.mark.parametrize("typed", ["user:theme", "app:theme", "user:user:x"])
 def test_a_prefix_that_is_typed_chooses_the_scope(client: Client, get: Get, story: Story, scope, typed):
-    sent = {**fields(get(edit_url(story))), "scope": scope, "key": typed, "value": "dark"}
-    page = parse(client.post(edit_url(story), {**sent, "step": "preview"}).content)
+    form = {**fields(get(edit_url(story))), "scope": scope, "key": typed, "value": "dark"}
+    page = parse(client.post(edit_url(story), {**form, "step": "preview"}).content)
     [preview] = [part for part in page.all("section") if part.attrs.get("aria-label") == "What changes"]
     assert typed in preview.text
     assert "Every session of" in page.one("div", "notice-warn").text
@@ -177,17 +177,17 @@ def test_unstorable_json_is_refused(client: Client, get: Get, story: Story):
 
 
 def test_a_preview_shows_old_and_new_and_writes_nothing(client: Client, get: Get, story: Story):
-    sent = {**fields(get(edit_url(story, "city"))), "value": "Paris", "step": "preview"}
-    page = parse(client.post(edit_url(story, "city"), sent).content)
+    form = {**fields(get(edit_url(story, "city"))), "value": "Paris", "step": "preview"}
+    page = parse(client.post(edit_url(story, "city"), form).content)
     assert page.one("p", "value-change").text == '"Rome" → "Paris"'
     assert "appends event 1" in page.text
     assert not Event.objects.exists()
-    piece = client.post(edit_url(story, "city"), sent, headers={"HX-Request": "true", "HX-Target": "preview"})
+    piece = client.post(edit_url(story, "city"), form, headers={"HX-Request": "true", "HX-Target": "preview"})
     assert parse(piece.content).one("p", "value-change").text == '"Rome" → "Paris"'
     assert b"<form" not in piece.content
     broken = client.post(
         edit_url(story, "city"),
-        {**sent, "kind": "json", "value": "{"},
+        {**form, "kind": "json", "value": "{"},
         headers={"HX-Request": "true", "HX-Target": "preview"},
     )
     assert (broken.status_code, b"Line 1, column 2" in broken.content) == (422, True)
@@ -227,10 +227,10 @@ def test_readers_are_counted_up_to_a_limit(story: Story, django_assert_num_queri
 @pytest.mark.parametrize("name", VALUES)
 def test_a_key_that_was_written_since_is_not_overwritten_unseen(client: Client, get: Get, story: Story, name):
     url = edit_url(story, name)
-    held = fields(get(url))
+    form = fields(get(url))
     (story if name == "city" else Story("s2")).says("x", delta={name: "theirs"})
     seen_events = Event.objects.count()
-    response = client.post(url, {**held, "kind": "text", "value": "mine", "step": "save"})
+    response = client.post(url, {**form, "kind": "text", "value": "mine", "step": "save"})
     assert response.status_code == 409
     page = parse(response.content)
     assert "was written since" in page.one("div", "notice-danger").text
@@ -242,9 +242,9 @@ def test_a_key_that_was_written_since_is_not_overwritten_unseen(client: Client, 
 
 def test_key_edit_during_active_run_is_refused_with_hint(client: Client, get: Get, story: Story):
     url = edit_url(story, "city")
-    held = {**fields(get(url)), "value": "Paris", "step": "save"}
+    form = {**fields(get(url)), "value": "Paris", "step": "save"}
     run = lifecycle.create_run(story.pk, {})
-    response = client.post(url, held)
+    response = client.post(url, form)
     assert response.status_code == 409
     page = parse(response.content)
     assert run.pk in page.one("div", id="edit-busy").text
@@ -264,8 +264,8 @@ def test_removal_is_described_and_appended(client: Client, get: Get, story: Stor
     text = page.one("div", "notice-info").text
     assert "cannot remove a key" in text
     assert "ADK's own session services would keep it with the value None" in text
-    seen = page.one("input", name="seen_position").attrs["value"]
-    response = client.post(url, {"seen_position": seen})
+    position = page.one("input", name="seen_position").attrs["value"]
+    response = client.post(url, {"seen_position": position})
     assert (response.status_code, response["Location"]) == (303, "/sessions/weather/ann/s1/?seq=1")
     assert merged_state(story) == {key: value for key, value in VALUES.items() if key != name}
     assert json.loads(story.event(1).data)["actions"]["stateDelta"] == {name: None}
@@ -274,9 +274,9 @@ def test_removal_is_described_and_appended(client: Client, get: Get, story: Stor
 
 def test_a_key_that_changed_since_or_a_busy_session_is_not_removed(client: Client, get: Get, story: Story):
     url = f"/sessions/id/{story.pk}/state/remove/?key=city"
-    seen = get(url).one("input", name="seen_position").attrs["value"]
+    position = get(url).one("input", name="seen_position").attrs["value"]
     story.says("x", delta={"city": "Oslo"})
-    response = client.post(url, {"seen_position": seen})
+    response = client.post(url, {"seen_position": position})
     assert response.status_code == 409
     page = parse(response.content)
     assert "Oslo" in page.text
@@ -324,9 +324,9 @@ def test_any_key_can_be_edited_by_its_link_on_the_board(client: Client, get: Get
     story = Story(initial={name: "old"})
     page = get(f"/sessions/id/{story.pk}/")
     [link] = [a for a in page.one("li", "entry").all("a") if "state/edit" in a.attrs["href"]]
-    held = fields(get(link.attrs["href"]))
-    assert held["value"] == "old"
-    response = client.post(link.attrs["href"], {**held, "value": "new", "step": "save"})
+    form = fields(get(link.attrs["href"]))
+    assert form["value"] == "old"
+    response = client.post(link.attrs["href"], {**form, "value": "new", "step": "save"})
     assert response.status_code == 303
     assert merged_state(story) == {name: "new"}
 
@@ -339,8 +339,8 @@ def test_a_shared_key_can_be_edited_from_the_page_of_shared_state(client: Client
     assert response["Location"] == "/sessions/weather/ann/s1/?seq=1"
     assert merged_state(story)["app:motd"] == "hello"
     writes.delete_session(story.key)
-    gone = get("/state/?app=weather&user=ann")
-    assert not [a for a in gone.all("a") if "state/edit" in a.attrs.get("href", "")]
+    state_page = get("/state/?app=weather&user=ann")
+    assert not [a for a in state_page.all("a") if "state/edit" in a.attrs.get("href", "")]
 
 
 def test_key_of_another_realm_is_under_the_sessions_key(client: Client, get: Get):
@@ -352,63 +352,63 @@ def test_key_of_another_realm_is_under_the_sessions_key(client: Client, get: Get
     assert writes.AgentSession.objects.count() == 2
 
 
-def send_from_dialog(client: Client, url: str, page: str, **sent: str) -> Any:
+def send_from_dialog(client: Client, url: str, page: str, **form: str) -> Any:
     """Send a form as htmx does from the dialog of a page."""
     headers = {
         "HX-Request": "true",
         "HX-Target": "dialog-content",
         "HX-Current-URL": f"http://testserver{page}",
     }
-    return client.post(url, sent, headers=headers)
+    return client.post(url, form, headers=headers)
 
 
 @pytest.mark.parametrize("page", ["/sessions/weather/ann/s1/?seq=1", "/sessions/id/{pk}/"])
 def test_saving_from_the_sessions_page_leaves_it_where_it_is(client: Client, get: Get, story: Story, page):
     url = edit_url(story, "city")
-    sent = {**fields(get(url)), "value": "Paris", "step": "save"}
-    response = send_from_dialog(client, url, page.format(pk=story.pk), **sent)
+    form = {**fields(get(url)), "value": "Paris", "step": "save"}
+    response = send_from_dialog(client, url, page.format(pk=story.pk), **form)
     assert (response.status_code, response.headers["HX-Trigger"]) == (204, "done")
     assert "HX-Redirect" not in response.headers
     assert merged_state(story)["city"] == "Paris"
     removal = f"/sessions/id/{story.pk}/state/remove/?key=city"
-    seen = get(removal).one("input", name="seen_position").attrs["value"]
-    response = send_from_dialog(client, removal, page.format(pk=story.pk), seen_position=seen)
+    position = get(removal).one("input", name="seen_position").attrs["value"]
+    response = send_from_dialog(client, removal, page.format(pk=story.pk), seen_position=position)
     assert (response.status_code, response.headers["HX-Trigger"]) == (204, "done")
     assert "city" not in merged_state(story)
 
 
 def test_saving_from_another_page_redirects_to_the_event(client: Client, get: Get, story: Story):
     url = edit_url(story, "app:motd")
-    sent = {**fields(get(url)), "value": "hello", "step": "save"}
-    response = send_from_dialog(client, url, "/state/?app=weather", **sent)
+    form = {**fields(get(url)), "value": "hello", "step": "save"}
+    response = send_from_dialog(client, url, "/state/?app=weather", **form)
     assert response.headers["HX-Redirect"] == "/sessions/weather/ann/s1/?seq=1"
 
 
 def test_error_of_dialog_is_shown_in_it(client: Client, get: Get, story: Story):
     url = edit_url(story, "city")
-    held = fields(get(url))
+    form = fields(get(url))
     story.says("x", delta={"city": "Oslo"})
     page = f"/sessions/id/{story.pk}/"
-    stale = send_from_dialog(client, url, page, **{**held, "value": "Paris", "step": "save"})
+    stale = send_from_dialog(client, url, page, **{**form, "value": "Paris", "step": "save"})
     assert stale.status_code == 422
     assert b"<html" not in stale.content
-    shown = parse(stale.content)
-    assert "was written since" in shown.one("div", "notice-danger").text
-    assert fields(shown)["value"] == "Paris"
-    broken = send_from_dialog(client, url, page, **{**held, "kind": "json", "value": "{", "step": "save"})
+    dialog = parse(stale.content)
+    assert "was written since" in dialog.one("div", "notice-danger").text
+    assert fields(dialog)["value"] == "Paris"
+    broken = send_from_dialog(client, url, page, **{**form, "kind": "json", "value": "{", "step": "save"})
     assert broken.status_code == 422
     assert "Line 1, column 2" in parse(broken.content).one("span", id="edit-value-error").text
 
 
 def test_preview_shows_error_at_the_field(client: Client, get: Get, story: Story):
-    sent = {**fields(get(edit_url(story))), "key": "temp:x", "kind": "json", "value": "{", "step": "preview"}
+    form = {**fields(get(edit_url(story))), "key": "temp:x", "kind": "json", "value": "{", "step": "preview"}
     headers = {"HX-Request": "true", "HX-Target": "preview"}
-    piece = parse(client.post(edit_url(story), sent, headers=headers).content)
+    piece = parse(client.post(edit_url(story), form, headers=headers).content)
     for name, text in (("key", "temp: keys live"), ("value", "Line 1, column 2")):
         error = piece.one("span", id=f"edit-{name}-error")
         assert text in error.text
         assert error.attrs["hx-swap-oob"] == "true"
-    mended = client.post(edit_url(story), {**sent, "key": "x", "value": "{}"}, headers=headers)
+    mended = client.post(edit_url(story), {**form, "key": "x", "value": "{}"}, headers=headers)
     assert parse(mended.content).one("span", id="edit-key-error").text == ""
 
 

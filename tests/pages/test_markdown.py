@@ -72,7 +72,7 @@ def test_no_character_of_a_text_is_lost(text: str):
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "rendered_text"),
     [
         ("[1]: https://x.example/a 'Tea'", "[1]: https://x.example/a “Tea”"),
         (
@@ -84,8 +84,8 @@ def test_no_character_of_a_text_is_lost(text: str):
         ("[1]\n\n[1]: https://x.example/a\n[1]: https://x.example/b", "1 [1]: https://x.example/b"),
     ],
 )
-def test_definition_that_no_link_uses_is_shown(text: str, shown: str):
-    assert parse(render_markdown(text)).text == shown
+def test_definition_that_no_link_uses_is_shown(text: str, rendered_text: str):
+    assert parse(render_markdown(text)).text == rendered_text
 
 
 def test_cells_beyond_the_columns_of_a_table_stay():
@@ -109,7 +109,7 @@ def test_items_of_a_list_keep_their_numbers(text: str, values: list[str | None])
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "rendered_text"),
     [
         ("[the file](sandbox:/mnt/data/a%20b.csv)", "the file (sandbox:/mnt/data/a b.csv)"),
         ("![plot](artifact:plot.png)", "plot (artifact:plot.png)"),
@@ -122,9 +122,9 @@ def test_items_of_a_list_keep_their_numbers(text: str, values: list[str | None])
         ("[**bold** name](gs://bucket/x)", "bold name (gs://bucket/x)"),
     ],
 )
-def test_target_that_cannot_be_opened_is_named(text: str, shown: str):
+def test_target_that_cannot_be_opened_is_named(text: str, rendered_text: str):
     page = parse(render_markdown(text))
-    assert page.text.strip() == shown.strip()
+    assert page.text.strip() == rendered_text.strip()
     assert not page.all("a")
 
 
@@ -270,5 +270,9 @@ def test_text_that_only_begins_like_json_is_markdown():
 
 
 def test_json_is_indented():
-    shown = str(render_message('{"a": [1.5, 2]}'))
-    assert shown.count("\n") == 5
+    html = str(render_message('{"a": [1.5, 2]}'))
+    assert html.count("\n") == 5
+
+
+def test_code_blocks_are_reached_by_the_keyboard():
+    assert parse(render_markdown("```sh\nls\n```")).one("pre").attrs == {"tabindex": "0"}

@@ -120,17 +120,17 @@ def test_owners_of_any_name_are_shown_searched_and_forgotten(get: Get, client: C
 def test_a_forgotten_entry_stays_forgotten(get: Get, client: Client):
     remember("Paris", "Rome")
     pk = MemoryEntry.objects.get(entry_id="e1").pk
-    page = get(f"/memory/{pk}/delete/", target="dialog-content")
+    page = get(f"/memory/delete/?entry={pk}", target="dialog-content")
     assert "does not restore it" in page.text
-    assert client.post(f"/memory/{pk}/delete/")["Location"] == "/memory/?app=weather&user=ann"
+    assert client.post(f"/memory/delete/?entry={pk}")["Location"] == "/memory/?app=weather&user=ann"
     remember("Paris", "Rome")
     assert texts(get("/memory/")) == ["Rome"]
-    get(f"/memory/{pk}/delete/", status=404)
+    get(f"/memory/delete/?entry={pk}", status=404)
 
 
 def test_memory_of_eval_attempt_is_read_only(client: Client):
     remember("Paris", owner=memory_entries.make_owner("eval/1", "weather", "ann"))
-    assert client.post(f"/memory/{MemoryEntry.objects.get().pk}/delete/").status_code == 400
+    assert client.post(f"/memory/delete/?entry={MemoryEntry.objects.get().pk}").status_code == 400
 
 
 def test_deleted_memory_is_hidden(get: Get):
@@ -141,7 +141,10 @@ def test_deleted_memory_is_hidden(get: Get):
 def test_other_sites_cannot_make_anybody_forget_or_remember(client: Client):
     remember("Paris")
     foreign = {"Origin": "https://evil.example"}
-    assert client.post(f"/memory/{MemoryEntry.objects.get().pk}/delete/", headers=foreign).status_code == 403
+    assert (
+        client.post(f"/memory/delete/?entry={MemoryEntry.objects.get().pk}", headers=foreign).status_code
+        == 403
+    )
     assert client.post("/memory/add/", headers=foreign).status_code == 403
 
 
@@ -152,16 +155,18 @@ def test_pages_join_and_ask_a_fixed_number_of_queries(
     for n in range(110):
         story.says(f"text {n}")
     remember(*[f"text {n}" for n in range(110)])
-    with django_assert_num_queries(4):  # the apps of the filter, the entries, their sessions, their events
+    with django_assert_num_queries(
+        5
+    ):  # the apps of the filter, the entries, their number, sessions and events
         client.get("/memory/")
-    seen: list[str] = []
+    memories: list[str] = []
     url = "/memory/"
     while url:
         page = get(url)
-        seen += texts(page)
+        memories += texts(page)
         older = page.all("a", rel="next")
         url = f"/memory/{older[0].attrs['href']}" if older else ""
-    assert seen == [f"text {n}" for n in reversed(range(110))]
+    assert memories == [f"text {n}" for n in reversed(range(110))]
 
 
 def test_memory_is_sorted_and_exported(get: Get, client: Client):
@@ -225,6 +230,15 @@ def test_a_session_is_added_by_the_agents_own_process(
     assert "No new entries" in get(answer["Location"]).one("p", css="memory-added").text
 
 
+def test_menu_of_a_session_adds_it_to_memory(get: Get):
+    story = Story()
+    story.says("Rome is sunny")
+    menu = get(f"/sessions/id/{story.pk}/").one("details", css="session-menu")
+    form = next(form for form in menu.all("form") if form.attrs["action"] == "/memory/add/")
+    fields = {field.attrs["name"]: field.attrs["value"] for field in form.all("input")}
+    assert fields == NAMED
+
+
 def test_incomplete_form_is_refused(store: None, client: Client, process: Process):
     assert client.post("/memory/add/", {"app": "weather"}).status_code == 400
     assert not process.asked
@@ -253,3 +267,29 @@ def test_error_of_the_process_is_shown(store: None, client: Client, process: Pro
 def test_without_runtimes_adding_is_refused_with_reason(store: None, client: Client):
     Story()
     assert client.post("/memory/add/", NAMED).status_code == 503
+
+
+def test_selected_entries_are_forgotten_together(get: Get, client: Client):
+    remember("Paris", "Rome", "Oslo")
+    pks = list(MemoryEntry.objects.order_by("pk").values_list("pk", flat=True))
+    boxes = [box.attrs["value"] for box in get("/memory/").one("tbody").all("input", name="entry")]
+    assert sorted(boxes) == sorted(map(str, pks))
+    page = get(f"/memory/delete/?entry={pks[0]}&entry={pks[2]}", target="dialog-content")
+    assert page.one("h1").text == "Forget 2 memory entries?"
+    assert client.post(page.one("form").attrs["action"])["Location"] == "/memory/?app=weather&user=ann"
+    assert texts(get("/memory/")) == ["Rome"]
+
+
+def test_nothing_is_forgotten_when_one_entry_is_unknown(get: Get, client: Client):
+    remember("Paris")
+    pk = MemoryEntry.objects.get().pk
+    assert client.post(f"/memory/delete/?entry={pk}&entry={pk + 1}").status_code == 404
+    assert texts(get("/memory/")) == ["Paris"]
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?entry=", "?entry=x", "?entry=-1", "?" + "&".join(f"entry={n}" for n in range(101))]
+)
+def test_deletion_without_valid_entries_is_refused(client: Client, query: str):
+    assert client.get(f"/memory/delete/{query}").status_code == 400
+    assert client.post(f"/memory/delete/{query}").status_code == 400

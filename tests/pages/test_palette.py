@@ -41,8 +41,13 @@ def open_palette(page: Page, address: str = "/") -> Locator:
     return typed
 
 
+SEARCH_ENTRY = "Search sessions for"
+"""Text of the last entry, which is offered for any text."""
+
+
 def options(page: Page) -> Locator:
-    return page.locator("#palette").get_by_role("option")
+    """Return the options but the last, which searches the events of all sessions."""
+    return page.locator("#palette").get_by_role("option").filter(has_not_text=SEARCH_ENTRY)
 
 
 def option(page: Page, text: str) -> Locator:
@@ -146,8 +151,9 @@ def test_arrows_move_the_choice_and_keep_it_when_answers_come(page: Page, story:
     assert chosen(page).inner_text() == before
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowUp")
-    expect(options(page).last).to_have_attribute("aria-selected", "true")
-    expect(options(page).last).to_be_in_viewport()
+    last = page.locator("#palette").get_by_role("option").last
+    expect(last).to_have_attribute("aria-selected", "true")
+    expect(last).to_be_in_viewport()
 
 
 def test_input_before_first_response_filters_it(page: Page):
@@ -170,8 +176,7 @@ def test_ime_composition_neither_searches_nor_selects(page: Page, story: Story):
     typed.dispatch_event("keydown", {"key": "Enter", "keyCode": 229})
     expect(option(page, "Evals")).to_be_visible()
     session.send("Input.insertText", {"text": "東京"})
-    expect(page.locator("#palette").get_by_role("status")).to_have_text("No matches.")
-    expect(typed).to_have_attribute("aria-expanded", "false")
+    expect(page.get_by_role("option")).to_have_text([f"{SEARCH_ENTRY} “東京”"])
     assert page.url.endswith("/")
 
 
@@ -252,3 +257,23 @@ def test_it_fits_a_narrow_screen(open_window: OpenWindow, server: str, story: St
     assert box["y"] + box["height"] <= 700
     page.get_by_role("dialog", name="Go to").get_by_role("button", name="Close").tap()
     expect(page.get_by_role("dialog", name="Go to")).to_be_hidden()
+
+
+def test_last_entry_searches_all_sessions(page: Page, story: Story):
+    typed = open_palette(page)
+    typed.fill("planned")
+    last = page.locator("#palette").get_by_role("option").last
+    expect(last).to_have_text(f"{SEARCH_ENTRY} “planned”")
+    last.click()
+    page.wait_for_url("**/sessions/?q=planned")
+    expect(page.locator("a.row-link")).to_have_count(1)
+
+
+def test_actions_that_need_events_are_not_offered_without_any(page: Page, story: Story):
+    empty = Story("empty")
+    open_palette(page, f"/sessions/id/{empty.pk}/")
+    expect(option(page, "Rename the session")).to_have_count(1)
+    expect(option(page, "Fork this session")).to_have_count(0)
+    page.goto("about:blank")
+    open_palette(page, f"/sessions/id/{story.pk}/")
+    expect(option(page, "Fork this session")).to_have_count(1)

@@ -8,7 +8,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from sessions_app.delivery.failure import Failure
 from sessions_app.runs import lifecycle as runs
-from sessions_app.store.models import Run
+from sessions_app.store.models import Run, Trace
 from tests.pages.client import Get
 from tests.pages.html import table
 from tests.pages.run_rows import create_run
@@ -49,6 +49,18 @@ def test_a_failed_run_shows_its_error_and_traceback_as_text(get: Get):
     failed = get("/runs/").one("details", css="run-error")
     assert failed.one("summary").text == "ValueError: <b>no</b>"
     assert failed.one("pre").text == "File x, line 1"
+
+
+def test_a_run_links_to_its_trace(get: Get):
+    story = Story()
+    create_run(story, status="done", invocation_id="i1", at=2.0)
+    create_run(story, status="failed", at=1.0)
+    trace = Trace.objects.create(session=story.session, invocation_id="i1", started_at=1.0)
+    links = [cell.all("a") for cell in get("/runs/").all("td", css="row-actions")]
+    assert [[link.attrs["href"] for link in row_links] for row_links in links] == [
+        [f"/traces/{trace.pk}/"],
+        [],
+    ]
 
 
 def test_active_run_can_be_cancelled(get: Get):
@@ -147,13 +159,13 @@ def test_runs_are_filtered_by_app_and_status(get: Get):
 def test_pages_join_without_a_gap_or_a_repetition(get: Get):
     story = Story()
     run_pks = [create_run(story, at=float(n // 3)).pk for n in range(110)]
-    seen, address = [], "/runs/"
+    run_ids, address = [], "/runs/"
     while address:
         page = get(address)
-        seen += [row.attrs["id"].removeprefix("run-") for row in page.one("tbody").all("tr")]
+        run_ids += [row.attrs["id"].removeprefix("run-") for row in page.one("tbody").all("tr")]
         older = page.all("a", rel="next")
         address = f"/runs/{older[0].attrs['href']}" if older else ""
-    assert sorted(seen) == sorted(run_pks)
+    assert sorted(run_ids) == sorted(run_pks)
 
 
 @pytest.mark.parametrize("query", ["?status=bored", "?before=x"])
@@ -214,3 +226,30 @@ def test_an_empty_list_of_runs_loads_its_first_at_once(get: Get):
     update = get(page.one("div", id="watch").attrs["hx-get"]).one("div", id="watch")
     assert (update.attrs["hx-get"], update.attrs["hx-target"]) == ("/runs/?status=done", "#runs")
     assert len(get(update.attrs["hx-get"], target="runs").one("tbody").all("tr")) == 1
+
+
+def test_only_active_runs_can_be_selected(get: Get):
+    active = create_run(Story("a"), status="running")
+    create_run(Story("b"), status="done")
+    [box] = get("/runs/").one("tbody").all("input", name="run")
+    assert box.attrs["value"] == active.pk
+    assert box.attrs["form"] == "run-actions"
+
+
+@pytest.mark.parametrize("count", [0, 101])
+def test_number_of_cancelled_runs_is_bounded(client: Client, count: int):
+    response = client.post("/runs/cancel/", {"run": [f"r{number}" for number in range(count)]})
+    assert response.status_code == 400
+
+
+@pytest.mark.django_db(transaction=True)
+def test_selected_runs_are_cancelled_though_one_is_gone(client: Client):
+    active = create_run(Story(), status="running")
+    response = client.post("/runs/cancel/", {"run": ["gone", active.pk]})
+    assert response.status_code == 302
+    active.refresh_from_db()
+    assert active.cancel_requested_at
+
+
+def test_unknown_run_cannot_be_cancelled(client: Client):
+    assert client.post("/runs/cancel/", {"run": ["gone"]}).status_code == 404

@@ -56,7 +56,7 @@ STOP = """() => {
 }"""
 """What has the focus, and whether people see that it has; null at the end of the page."""
 
-MOST_STOPS = 250
+MAX_STOPS = 250
 
 COUNTED = """(wanted) => wanted === window.heard
     .map((said) => Number(/(\\d+) new event/.exec(said)?.[1] ?? 0)).reduce((sum, each) => sum + each, 0)"""
@@ -66,7 +66,7 @@ COUNTED = """(wanted) => wanted === window.heard
 def walk(page: Page) -> list[dict[str, Any]]:
     """Press Tab until the focus has left the page; return what had it in turn."""
     stops: list[dict[str, Any]] = []
-    while len(stops) < MOST_STOPS:
+    while len(stops) < MAX_STOPS:
         page.keyboard.press("Tab")
         stop = page.evaluate(STOP)
         if stop is None:

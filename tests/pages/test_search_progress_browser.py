@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Page, Route, expect
 
-from sessions_app.search.execution import windowed_scan
+from sessions_app.search.execution import scans
 from sessions_app.sessions import labels
 from sessions_app.store.sessions import writes
 from tests.browser import OpenWindow
@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("ag
 @pytest.fixture
 def page(open_window: OpenWindow, server: str, monkeypatch: pytest.MonkeyPatch) -> Page:
     """A tab on a store of which a look comes through 20 sessions; one in 20 is called rare."""
-    monkeypatch.setattr(windowed_scan, "FIRST_WINDOW", 20)
-    monkeypatch.setattr(windowed_scan, "SCAN_S", 0.0)
+    monkeypatch.setattr(scans, "FIRST_WINDOW", 20)
+    monkeypatch.setattr(scans, "SCAN_S", 0.0)
     for number in range(200):
         session = writes.create_session(
             writes.SessionKey("", "weather", "ann", f"s{number}"), now=1e9 + number
@@ -52,8 +52,8 @@ def test_rows_appear_as_found_until_the_scan_ends(page: Page):
         "Scanning sessions.",
         "Scan complete for this page: 10 sessions found.",
     ]
-    shown = page.locator("#sessions-rows .id-cell").all_inner_texts()
-    assert shown == [f"s{number}" for number in range(190, 0, -20)]
+    row_texts = page.locator("#sessions-rows .id-cell").all_inner_texts()
+    assert row_texts == [f"s{number}" for number in range(190, 0, -20)]
 
 
 def test_rows_found_later_are_live_too(page: Page):
@@ -72,7 +72,7 @@ def test_search_without_results_says_so_at_the_end(page: Page):
 
 
 def test_new_search_ends_the_previous_scan(page: Page, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(windowed_scan, "FIRST_WINDOW", 1)
+    monkeypatch.setattr(scans, "FIRST_WINDOW", 1)
     page.goto("/sessions/?q=title%3Arare")
     expect(page.locator("#scan-progress progress")).to_be_visible()
     page.locator("[data-search]").fill("session:s7")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from sessions_app.search import indexing
-from tests.browser import OpenWindow
+from tests.browser import OpenWindow, await_end
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]
@@ -166,12 +166,12 @@ def test_older_sessions_are_a_page_further_and_back_leads_to_the_newest(page: Pa
         Story(f"s{number:02}").asks(f"question {number}")
     page.goto("/sessions/?app=weather")
     newest = rows(page).locator(".row-link").first.inner_text()
-    shown = set(rows(page).locator(".row-link").all_inner_texts())
+    row_texts = set(rows(page).locator(".row-link").all_inner_texts())
     page.get_by_role("link", name="Older").click()
     page.wait_for_url(re.compile("before="))
     further = set(rows(page).locator(".row-link").all_inner_texts())
-    assert not shown & further
-    assert len(shown | further) == 60
+    assert not row_texts & further
+    assert len(row_texts | further) == 60
     page.get_by_role("link", name="Newest").click()
     expect(rows(page).locator(".row-link").first).to_have_text(newest)
 
@@ -195,6 +195,66 @@ def test_history_of_user_key_links_to_event_of_other_session(page: Page, store: 
     expect(page.locator("#session-name")).to_have_text("s2")
 
 
+def test_opened_hit_has_the_other_hits_beside_it(page: Page, stories: dict[str, Story]):
+    page.goto("/sessions/?q=it")
+    page.get_by_role("link", name="How is the weather?", exact=True).click()
+    hits = page.locator("#hits")
+    expect(hits.get_by_role("listitem")).to_have_count(2)
+    expect(hits.locator("[aria-current]")).to_contain_text("How is the weather?")
+    hits.get_by_role("link", name="Next hit").or_(hits.get_by_role("link", name="Previous hit")).first.click()
+    expect(page).to_have_url(re.compile(r"/s-tea/\?seq=1$"))
+    expect(hits.locator("[aria-current]")).to_contain_text("Which tea is it?")
+    hits.get_by_role("link", name="it", exact=True).click()
+    expect(page).to_have_url(re.compile(r"/sessions/\?q=it$"))
+    page.goto("/sessions/")
+    page.get_by_role("link", name="東京について書いて", exact=True).click()
+    expect(page.locator("#siblings")).to_be_visible()
+    expect(hits).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    "hits",
+    [
+        ["http://["],
+        ["/sessions/?q=it", "http://[ x"],
+        ["javascript:x", "javascript:x x"],
+        ["//other.test/", "//[ x"],
+    ],
+)
+def test_stored_hits_that_are_no_addresses_of_sessions_are_left_out(
+    page: Page, stories: dict[str, Story], hits: list[str]
+):
+    address = f"/sessions/id/{stories['tea'].pk}/"
+    page.goto(address)
+    here = page.evaluate("location.pathname")
+    page.evaluate(
+        "hits => localStorage.setItem('devui.session.hits', JSON.stringify(hits))", [*hits, f"{here} x"]
+    )
+    page.reload()
+    expect(page.locator("#window")).to_be_visible()
+    assert page.locator("#hits a[rel]:visible").count() == 0
+
+
+def test_last_word_is_the_start_of_one_until_enter(page: Page, stories: dict[str, Story]):
+    page.goto("/sessions/")
+    search(page, "oolo")
+    expect(rows(page)).to_have_count(1)
+    expect(page).to_have_url(re.compile(r"q=oolo\*$"))
+    page.reload()
+    expect(rows(page)).to_have_count(1)
+    page.get_by_role("combobox", name="Search sessions").press("End")
+    page.keyboard.type("n")
+    expect(page).to_have_url(re.compile(r"q=oolon\*$"))
+    page.get_by_role("combobox", name="Search sessions").press("Backspace")
+    expect(page).to_have_url(re.compile(r"q=oolo\*$"))
+    page.get_by_role("combobox", name="Search sessions").press("Enter")
+    expect(rows(page)).to_have_count(0)
+    page.get_by_role("link", name="Search oolo*").click()
+    expect(rows(page)).to_have_count(1)
+    search(page, '"no such')
+    expect(page.locator("#query-notes")).to_contain_text("not closed")
+
+
 @pytest.mark.parametrize("address", ["?seq=99", "?event=gone"])
 def test_link_to_missing_event_leads_to_the_nearest(page: Page, stories: dict[str, Story], address: str):
     answer = page.goto(f"/sessions/id/{stories['tea'].pk}/{address}")
@@ -215,7 +275,7 @@ def test_a_search_that_is_sent_at_once_is_covered_by_no_completions(page: Page, 
     expect(page.locator("#query-notes")).to_contain_text("did you mean 'ben'?")
     with page.expect_response("**/completions/**") as answer:
         late[-1].continue_()
-    answer.value.finished()
+    await_end(answer.value)
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
     page.unroute("**/completions/**")
     expect(page.locator("#query-completions")).to_be_hidden()

@@ -180,8 +180,10 @@ def test_cursor_holds_the_longest_id(get: Get):
 def test_filters_and_pages_keep_order_and_columns(get: Get):
     make_sessions(60)
     page = get("/sessions/?sort=-tokens&hide=app,id")
-    sent = {field.attrs["name"]: field.attrs["value"] for field in page.all("input", form="sessions-filters")}
-    assert sent == {"sort": "-tokens", "hide": "app,id"}
+    form_fields = {
+        field.attrs["name"]: field.attrs["value"] for field in page.all("input", form="sessions-filters")
+    }
+    assert form_fields == {"sort": "-tokens", "hide": "app,id"}
     assert page.one("form", css="filters").attrs["id"] == "sessions-filters"
     further = page.one("a", rel="next")
     assert further.text == "Next page"
@@ -269,8 +271,8 @@ def test_csv_has_the_visible_columns_of_all_pages_in_order(get: Get, client: Cli
 
 def test_csv_of_a_scanning_search_has_all_matches(get: Get, client: Client, monkeypatch: pytest.MonkeyPatch):
     make_sessions(20)
-    monkeypatch.setattr("sessions_app.search.execution.windowed_scan.FIRST_WINDOW", 3)
-    monkeypatch.setattr("sessions_app.search.execution.windowed_scan.SCAN_S", 0.0)
+    monkeypatch.setattr("sessions_app.search.execution.scans.FIRST_WINDOW", 3)
+    monkeypatch.setattr("sessions_app.search.execution.scans.SCAN_S", 0.0)
     _, *rows = read_csv(client, "/sessions/csv/?q=title:s&sort=user")
     assert len(rows) == 0
     AgentSession.objects.update(title="odd")
@@ -310,9 +312,9 @@ def test_key_of_a_row_cannot_become_markup(rf: RequestFactory):
 
 def test_row_that_moves_ahead_of_a_scan_is_not_shown_twice():
     make_sessions(3)
-    shown = AgentSession.objects.get(session_id="s1")
+    session = AgentSession.objects.get(session_id="s1")
     pending = listing.PendingScan("cursor", listing.ScanProgress(5, 3), 3, None)
-    page = replace(listing.list_page(listing.SessionFilter()), pending=pending).without({shown.pk})
+    page = replace(listing.list_page(listing.SessionFilter()), pending=pending).without({session.pk})
     assert sorted(row.session_id for row in page.rows) == ["s0", "s2"]
     assert page.pending
     assert page.pending.progress.matches == 2
@@ -327,12 +329,12 @@ def test_csv_escapes_formulas(client: Client):
 
 def test_csv_is_bounded_and_says_so(client: Client, monkeypatch: pytest.MonkeyPatch):
     make_sessions(5)
-    monkeypatch.setattr(table, "MOST_EXPORTED", 3)
+    monkeypatch.setattr(table, "MAX_EXPORTED", 3)
     assert len(read_csv(client, "/sessions/csv/")) == 4
     assert (
         client.get("/sessions/csv/")["Content-Disposition"] == 'attachment; filename="sessions-first-3.csv"'
     )
-    monkeypatch.setattr(table, "MOST_EXPORTED", 5)
+    monkeypatch.setattr(table, "MAX_EXPORTED", 5)
     assert client.get("/sessions/csv/")["Content-Disposition"] == 'attachment; filename="sessions.csv"'
 
 
@@ -350,6 +352,26 @@ def test_runs_are_sorted_both_ways_and_exported(get: Get, client: Client):
         get(f"/runs/?sort={sort}").one("tbody").all("tr")[0].attrs["id"] for sort in ("created", "-created")
     )
     assert first != last
+
+
+def test_runs_are_sorted_by_duration_with_unfinished_ones_last(get: Get):
+    story = Story()
+    for number, seconds in enumerate([2.0, 30.0, None, 7.0]):
+        finished_at = None if seconds is None else 10.0 + seconds
+        create_run(story, at=float(number), status="done", started_at=10.0, finished_at=finished_at)
+    shown = ["30.0 s", "7.00 s", "2.00 s", ""]
+    assert [row["Duration"] for row in read_table(get("/runs/?sort=-duration"))] == shown
+    assert [row["Duration"] for row in read_table(get("/runs/?sort=duration"))] == shown[::-1]
+
+
+def test_pages_of_runs_by_duration_join(get: Get, client: Client):
+    story = Story()
+    for at in range(60):
+        create_run(story, at=float(at), status="done", started_at=1.0, finished_at=1.0 + at % 3)
+    page = get("/runs/?sort=-duration")
+    further = get(f"/runs/{page.one('a', rel='next').attrs['href']}")
+    keys = [row.attrs["id"] for part in (page, further) for row in part.one("tbody").all("tr")]
+    assert len(set(keys)) == 60
 
 
 def test_new_run_is_counted_in_every_order(get: Get):
@@ -382,6 +404,6 @@ def test_traces_and_artifacts_are_sorted_and_exported(get: Get, client: Client):
             created_at=float(number),
         )
     assert [row["Agent"] for row in read_table(get("/traces/?sort=started"))] == ["a0", "a1", "a2"]
-    assert [row[1] for row in read_csv(client, "/traces/csv/?sort=started")] == ["agent", "a0", "a1", "a2"]
+    assert [row[2] for row in read_csv(client, "/traces/csv/?sort=started")] == ["agent", "a0", "a1", "a2"]
     assert [row["Size"] for row in read_table(get("/artifacts/?sort=-size"))] == ["300 B", "20 B", "7 B"]
     assert [row[3] for row in read_csv(client, "/artifacts/csv/?sort=size")] == ["size", "7", "20", "300"]

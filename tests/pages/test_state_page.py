@@ -32,6 +32,19 @@ def newest(key: str) -> StateChange:
     return StateChange.objects.filter(key=key).latest("position")
 
 
+def test_state_page_finds_sessions_by_key_and_value(get: Get):
+    Story(initial={"user:units": "metric"})
+    page = get("/state/?app=weather&user=ann")
+    assert page.one("h2", id="find-title").text == "Find sessions of ann in weather by state"
+    assert page.one("label", for_="state-query").text == "Key and value"
+    form = page.one("form", aria_labelledby="find-title")
+    fields = {field.attrs["name"]: field.attrs.get("value") for field in form.all("input")}
+    assert fields == {"app": "weather", "user": "ann", "q": None}
+    address = f"{form.attrs['action']}?app=weather&user=ann&q="
+    assert len(get(f"{address}user:units+=+metric").one("tbody").all("tr")) == 1
+    assert "No session matches" in get(f"{address}user:units+=+imperial").text
+
+
 def test_each_scope_has_its_own_board_with_prefixed_keys(get: Get):
     Story(initial={"mine": 0, "user:name": "Ada", "app:motd": "hi"})
     page = get("/state/?app=weather&user=ann")
@@ -79,7 +92,7 @@ def test_the_history_of_a_removed_key_is_still_at_hand(get: Get):
     for name in ("app:limit", "user:tier"):
         state_edits.remove_key(story.pk, name)
     page = get("/state/?app=weather&user=ann")
-    links = [link for gone in page.all("ul", "gone-keys") for link in gone.all("a")]
+    links = [link for key_list in page.all("ul", "gone-keys") for link in key_list.all("a")]
     assert [link.text for link in links] == ["user:tier", "app:limit"]
     history = get(links[1].attrs["href"])
     assert "3" in history.one("main").text
@@ -101,12 +114,12 @@ def test_unknown_app_is_reported(get: Get):
 
 
 def test_page_of_very_many_users_says_that_there_are_more(get: Get):
-    for user in (f"u{number:03}" for number in range(shared_state.MOST_USERS)):
+    for user in (f"u{number:03}" for number in range(shared_state.MAX_USERS)):
         Story(f"s-{user}", {"user:tier": "gold"}, user=user)
     assert "These are the first" not in get("/state/?app=weather").text
     Story("s-zoe", {"user:tier": "gold"}, user="zoe")
     page = get("/state/?app=weather")
-    assert f"These are the first {shared_state.MOST_USERS}." in page.text
+    assert f"These are the first {shared_state.MAX_USERS}." in page.text
     assert "zoe" not in page.one("section", aria_labelledby="users-title").text
 
 
@@ -170,7 +183,9 @@ def test_a_history_shows_every_write_across_sessions_newest_first(get: Get):
     third.add(delta={"user:n": 2})
     page = get(f"/state/history/{newest('n').pk}/")
     items = page.one("ol", css="history").all("li")
-    assert [item.one("span", css="json-number").text for item in items] == ["2", "1", "0"]
+    assert [item.one("p", css="value-change").text for item in items[:2]] == ["1 → 2", "0 → 1"]
+    assert items[2].one("span", css="json-number").text == "0"
+    assert len(page.one("svg", css="history-plot").one("polyline").attrs["points"].split()) == 3
     assert ["the key was new" in item.text for item in items] == [False, False, True]
     assert page.one("h1").text == "user:n"
 
@@ -182,10 +197,24 @@ def test_long_history_has_pages_and_only_its_end_is_new(get: Get):
     first = get(f"/state/history/{newest('n').pk}/")
     older = first.one("p", css="dialog-foot").one("a").attrs["href"]
     second = get(f"/state/history/{newest('n').pk}/{older}")
-    numbers = [int(value.text) for page in (first, second) for value in page.all("span", css="json-number")]
+    values = [
+        item.all("code", "added") or item.all("span", "json-number")
+        for page in (first, second)
+        for item in page.one("ol", css="history").all("li")
+    ]
+    numbers = [int(value.text) for [value] in values]
     assert numbers == list(range(24, -1, -1))
     assert "the key was new" not in first.one("main").text
     assert "the key was new" in second.one("main").text
+
+
+def test_history_of_texts_shows_old_and_new_without_a_plot(get: Get):
+    story = Story(initial={"city": "Rome"})
+    for city in ("Paris", "Oslo"):
+        story.add(delta={"city": city})
+    page = get(f"/state/history/{newest('city').pk}/")
+    assert page.all("p", "value-change")[0].text == '"Paris" → "Oslo"'
+    assert not page.all("svg", "history-plot")
 
 
 def test_a_dialog_gets_only_the_history(get: Get):
@@ -235,7 +264,7 @@ def test_key_shows_number_of_writes_in_all_sessions(get: Get):
     for number in range(3):
         first.add(delta={"user:n": number})
         second.add(delta={"user:n": -number})
-    row = table(get("/state/?app=weather&user=ann").all("section")[0])[0]
+    row = table(get("/state/?app=weather&user=ann").one("section", aria_labelledby="board-user"))[0]
     assert row["Writes"] == "7"
 
 

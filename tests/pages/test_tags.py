@@ -73,13 +73,13 @@ def test_irregular_plural_can_be_given():
 
 
 def test_time_has_exact_value_and_reads_without_scripts():
-    shown = render("{{ t|moment }}", t=1763731000.123456).one("time")
-    assert shown.attrs == {
+    element = render("{{ t|moment }}", t=1763731000.123456).one("time")
+    assert element.attrs == {
         "datetime": "2025-11-21T13:16:40.123+00:00",
         "data-epoch": "1763731000.123456",
         "data-style": "short",
     }
-    assert shown.text == "2025-11-21 13:16 UTC"
+    assert element.text == "2025-11-21 13:16 UTC"
     assert render("{{ t|moment:'clock' }}", t=1763731000.1).one("time").text == "13:16:40 UTC"
 
 

@@ -129,8 +129,8 @@ def elements(client: Client, address: str) -> Element:
 
 
 def test_the_timeline_holds_every_event_with_its_number(client: Client, addresses: dict[str, str]):
-    shown = [event.attrs["data-seq"] for event in events(elements(client, addresses["timeline"]))]
-    assert sorted(map(int, shown)) == list(range(1, EVENTS + 1))
+    seqs = [event.attrs["data-seq"] for event in events(elements(client, addresses["timeline"]))]
+    assert sorted(map(int, seqs)) == list(range(1, EVENTS + 1))
 
 
 def test_event_details_and_state_are_one_page(client: Client, addresses: dict[str, str]):

@@ -79,10 +79,10 @@ def _agents(folder: Path) -> Path:
     return agents
 
 
-def _adk(python: Path, folder: Path, agents: Path, wanted: Sequence[Job]) -> list[Any]:
+def _adk(python: Path, folder: Path, agents: Path, jobs: Sequence[Job]) -> list[Any]:
     """Run all jobs with `adk eval`: those of an agent in one process, in the order given."""
     results: dict[int, Any] = {}
-    numbered = sorted(enumerate(wanted), key=lambda item: item[1].agent)
+    numbered = sorted(enumerate(jobs), key=lambda item: item[1].agent)
     for agent, group in groupby(numbered, key=lambda other: other[1].agent):
         some = list(group)
         jobs_json = [
@@ -108,7 +108,7 @@ def _adk(python: Path, folder: Path, agents: Path, wanted: Sequence[Job]) -> lis
             raise SystemExit(f"adk eval did not run for {agent}:\n{done.stderr[-MOST:]}")
         read = json.loads(results_file.read_text(encoding="utf-8"))
         results.update(zip((number for number, _ in some), read, strict=True))
-    return [results[number] for number in range(len(wanted))]
+    return [results[number] for number in range(len(jobs))]
 
 
 def _devui(folder: Path, agents: Path, number: int, job: Job) -> list[Any]:
@@ -139,11 +139,11 @@ def _config(folder: Path, number: int, job: Job) -> Path:
     return path
 
 
-def report(wanted: Sequence[Job], comparisons: Sequence[Compared]) -> int:
+def report(jobs: Sequence[Job], comparisons: Sequence[Compared]) -> int:
     """Print what was compared, and return the exit code."""
     unintended = 0
     rows = [("evalset", "metrics", "scores", "verdicts", "differ")]
-    for job, compared in zip(wanted, comparisons, strict=True):
+    for job, compared in zip(jobs, comparisons, strict=True):
         bad = [difference for difference in compared.differences if not _intended(job, difference.case)]
         unintended += len(bad)
         differ = (
@@ -153,7 +153,7 @@ def report(wanted: Sequence[Job], comparisons: Sequence[Compared]) -> int:
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     for row in rows:
         print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
-    for job, compared in zip(wanted, comparisons, strict=True):
+    for job, compared in zip(jobs, comparisons, strict=True):
         for reason in dict.fromkeys(
             filter(None, (_intended(job, difference.case) for difference in compared.differences))
         ):

@@ -153,9 +153,9 @@ LISTS = {
 
 
 def _calls() -> Iterator[Json]:
-    for wanted, expected in LISTS.items():
+    for name, expected in LISTS.items():
         for got, actual in LISTS.items():
-            yield _text_case(f"{wanted}__{got}", {"calls": actual, "say": "ok"}, "ok", expected)
+            yield _text_case(f"{name}__{got}", {"calls": actual, "say": "ok"}, "ok", expected)
     yield _text_case("nothing_said_of_tools", {"calls": [A], "say": "ok"}, "ok", None)
 
 
@@ -206,12 +206,12 @@ def _text_case(name: str, fields: Json, expected: str | None, calls: list[Any] |
 
 
 def _turn(fields: Json, expected: str | None, calls: list[Any] | None = None) -> Json:
-    made: Json = {"user_content": text(json.dumps(fields, ensure_ascii=False))}
+    turn: Json = {"user_content": text(json.dumps(fields, ensure_ascii=False))}
     if expected is not None:
-        made["final_response"] = text(expected, "model")
+        turn["final_response"] = text(expected, "model")
     if calls is not None:
-        made["intermediate_data"] = {"tool_uses": [{"name": name, "args": args} for name, args in calls]}
-    return made
+        turn["intermediate_data"] = {"tool_uses": [{"name": name, "args": args} for name, args in calls]}
+    return turn
 
 
 def _write(folder: Path, name: str, document: Any) -> Path:

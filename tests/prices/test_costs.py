@@ -61,7 +61,8 @@ def test_a_model_that_costs_nothing_has_a_known_cost(story, price_file):
     assert cost(story) == "0 1 0"
 
 
-def test_without_a_price_list_nothing_is_read(story, price_file):
+def test_with_an_invalid_price_file_nothing_is_read(story, price_file):
+    price_file("price = 3")
     story.says("a", **used())
     with CaptureQueriesContext(connection) as queries:
         assert read_session_costs([story.session]) == {}

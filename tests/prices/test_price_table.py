@@ -64,8 +64,8 @@ def test_newest_price_applies_and_cached_tokens_default_to_input(table):
 def test_thoughts_have_a_price_of_their_own_and_are_not_paid_twice():
     of_thoughts = Price(model="m", input=1, output=2, thoughts=7)
     tokens = {"prompt": 0, "output": 3_000_000, "thoughts": 1_000_000}
-    assert of_thoughts.of(tokens) == 2 * 2 + 7
-    assert of_thoughts.model_copy(update={"thoughts": None}).of(tokens) == 3 * 2
+    assert of_thoughts.cost(tokens) == 2 * 2 + 7
+    assert of_thoughts.model_copy(update={"thoughts": None}).cost(tokens) == 3 * 2
 
 
 def test_a_price_file_that_is_too_large_is_refused_not_read_in_part(tmp_path):
@@ -152,7 +152,7 @@ def test_cost_is_the_sum_of_the_price_of_every_token(fresh, cached, answer, thou
     )
     cheap, thought = 3 if cheap is None else cheap, 5 if thought is None else thought
     paid = [3] * fresh + [cheap] * cached + [5] * answer + [thought] * thoughts
-    assert price.of(tokens) == pytest.approx(sum(paid) / 1_000_000)
+    assert price.cost(tokens) == pytest.approx(sum(paid) / 1_000_000)
 
 
 def test_a_changed_file_is_read_again(tmp_path):
@@ -185,8 +185,12 @@ def test_a_price_does_not_hold_before_its_day(tmp_path):
     assert table.cost({"m": USAGE}, at(2026)) == pytest.approx(3.0)
 
 
-def test_without_a_file_nothing_has_a_price(tmp_path):
-    assert prices.find_prices([tmp_path]) == prices.NO_PRICES
+def test_without_a_file_only_listed_models_have_a_price(tmp_path):
+    listed = prices.find_prices([tmp_path])
+    assert listed.cost({"gemini-2.5-flash": USAGE}, at(2026)) == pytest.approx(
+        0.6 * 0.3 + 0.4 * 0.03 + 2 * 2.5
+    )
+    assert listed.cost({"m": USAGE}, at(2025)) is None
     assert prices.NO_PRICES.cost({"m": USAGE}, at(2025)) is None
     assert prices.NO_PRICES.as_json() == {}
 
@@ -196,6 +200,8 @@ def test_run_keeps_prices_of_its_start(table):
     assert prices.prices_from_json(stored_table) == table
     assert "thoughts" not in stored_table["price"][0], "runs of earlier versions have equal prices"
     assert prices.prices_from_json({}) == prices.NO_PRICES
+    listed = prices.find_prices([])
+    assert prices.prices_from_json(listed.as_json()) == listed
 
 
 @pytest.mark.parametrize(
@@ -235,3 +241,32 @@ def test_invalid_price_file_is_reported_and_unused(tmp_path, text, message):
     broken = prices.find_prices([tmp_path])
     assert broken.prices == ()
     assert broken.problems
+
+
+def test_the_file_replaces_list_prices_model_by_model(tmp_path):
+    (tmp_path / "prices.toml").write_text('[[price]]\nmodel = "gpt-4o"\ninput = 1\noutput = 1')
+    table = prices.find_prices([tmp_path])
+    assert table.cost({"openai/gpt-4o": USAGE}, at(2026)) == pytest.approx(3.0)
+    assert table.cost({"gpt-4.1": USAGE}, at(2026)) is not None
+
+
+@pytest.mark.parametrize("text", ['currency = "EUR"', "price = 3"], ids=["other currency", "invalid file"])
+def test_list_prices_do_not_apply_beside(tmp_path, text):
+    (tmp_path / "prices.toml").write_text(text)
+    assert prices.find_prices([tmp_path]).cost({"gpt-4o": USAGE}, at(2026)) is None
+
+
+LONG = "long_prompts = { above = 200_000, input = 2, output = 20 }"
+
+
+def test_long_prompts_have_prices_of_their_own(tmp_path):
+    (tmp_path / "prices.toml").write_text(f'[[price]]\nmodel = "m"\ninput = 1\noutput = 10\n{LONG}')
+    table = prices.find_prices([tmp_path])
+
+    def cost(prompt, calls=1):
+        return table.cost({"m": {"prompt": prompt, "output": 0, "calls": calls}}, at(2026))
+
+    assert cost(200_000) == pytest.approx(0.2)
+    assert cost(200_001) == pytest.approx(0.400_002)
+    assert cost(400_000, calls=2) == pytest.approx(0.4), "two short prompts"
+    assert prices.prices_from_json(table.as_json()) == table

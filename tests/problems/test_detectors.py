@@ -111,7 +111,7 @@ async def test_missing_argument(store):
 
 
 @pytest.mark.parametrize(
-    ("result", "said"),
+    ("result", "message"),
     [
         ({"error": "no such city"}, "answered with an error in its result: no such city"),
         ({"status": "error", "error_message": "no such city"}, "no such city"),
@@ -124,7 +124,7 @@ async def test_missing_argument(store):
         ),
     ],
 )
-async def test_result_that_reports_a_failure(store, result, said):
+async def test_result_that_reports_a_failure(store, result, message):
     def lookup(city: str) -> dict[str, Any]:
         """Look."""
         return result
@@ -132,7 +132,7 @@ async def test_result_that_reports_a_failure(store, result, said):
     session = await converse([call("lookup", city="Rome")], "No.", tools=[lookup])
     [problem] = await find_problems(session)
     assert (problem.code, problem.seq) == ("tool-error", 3)
-    assert said in problem.text
+    assert message in problem.text
 
 
 async def test_exception_of_a_tool_is_one_problem(store):

@@ -12,7 +12,7 @@ from sessions_app.problems import Detector, DetectorScope, Problem, all_detector
 from sessions_app.problems.detectors import stored_state
 from sessions_app.problems.detectors.stored_state import DEEP_LEVELS, LARGE_BYTES, nesting_depth
 from sessions_app.problems.registry import detect
-from sessions_app.problems.state_queries import MOST_KEYS, read_state_evidence, read_state_size
+from sessions_app.problems.state_queries import MAX_KEYS, read_state_evidence, read_state_size
 from sessions_app.runs import lifecycle
 from sessions_app.search import indexing as search_indexing
 from sessions_app.store.models import AgentCard, Run
@@ -32,7 +32,7 @@ def all_hints(story: Story) -> list[tuple[Detector, Problem]]:
 
 
 def hints(story: Story, detector: Detector) -> dict[str, Problem]:
-    return {problem.key: problem for found, problem in all_hints(story) if found == detector}
+    return {problem.key: problem for code, problem in all_hints(story) if code == detector}
 
 
 def event_numbers(hint: Problem) -> list[str | int]:
@@ -303,10 +303,10 @@ def test_size_of_each_scope_is_reported(story):
 
 
 def test_scope_size_includes_keys_that_are_not_checked(story):
-    story.says("x", delta={f"k{number:04}": 7 for number in range(MOST_KEYS + 20)})
+    story.says("x", delta={f"k{number:04}": 7 for number in range(MAX_KEYS + 20)})
     size = read_state_size(story.session)
-    assert len(read_state_evidence(story.session).keys) == MOST_KEYS
-    assert (size.sizes, size.unread) == ({"session": MOST_KEYS + 20}, 20)
+    assert len(read_state_evidence(story.session).keys) == MAX_KEYS
+    assert (size.sizes, size.unread) == ({"session": MAX_KEYS + 20}, 20)
 
 
 def test_converted_value_is_reported_and_plain_json_is_not(story):

@@ -75,8 +75,13 @@ class Synthetic:
     def session(self, record: SessionRecord, *, with_events: bool = True) -> dict[str, Any]:
         """Return a session as the language spells it."""
         events = [self.spell(event) for event in record.events] if with_events else []
-        named = {"id": record.id, "appName": "clerk", "userId": record.user_id, "state": record.state}
-        return {**named, "events": events, "lastUpdateTime": record.updated_at}
+        session_fields = {
+            "id": record.id,
+            "appName": "clerk",
+            "userId": record.user_id,
+            "state": record.state,
+        }
+        return {**session_fields, "events": events, "lastUpdateTime": record.updated_at}
 
     def listed(self, sessions: list[dict[str, Any]]) -> Any:
         """Return how sessions are listed."""
@@ -247,8 +252,8 @@ class Go(Synthetic):
         return f"event: error\ndata: {json.dumps({'error': message})}\n\n"
 
     def refused(self, body: dict[str, Any]) -> Response | None:
-        known = {"appName", "userId", "sessionId", "newMessage", "streaming", "stateDelta"}
-        if unknown := sorted(body.keys() - known):
+        known_fields = {"appName", "userId", "sessionId", "newMessage", "streaming", "stateDelta"}
+        if unknown := sorted(body.keys() - known_fields):
             return PlainTextResponse(f'failed to decode request: json: unknown field "{unknown[0]}"\n', 400)
         return None
 

@@ -116,11 +116,11 @@ async def test_a_redirect_is_never_followed(store, web):
 
 
 async def test_credentials_are_sent_but_never_shown(store, web, caplog):
-    seen = []
+    authorizations = []
 
     def apps(request: Request) -> Response:
-        seen.append(request.headers.get("authorization", ""))
-        return JSONResponse(["clerk"]) if len(seen) == 1 else Response(status_code=401)
+        authorizations.append(request.headers.get("authorization", ""))
+        return JSONResponse(["clerk"]) if len(authorizations) == 1 else Response(status_code=401)
 
     async with (
         serve(answering(("/list-apps", apps))) as address,
@@ -128,7 +128,7 @@ async def test_credentials_are_sent_but_never_shown(store, web, caplog):
     ):
         assert runtimes.servers["far"].remote.apps == ("clerk",)
         remote = await runtimes.servers["far"].check()
-        assert seen[0].startswith("Basic ")
+        assert authorizations[0].startswith("Basic ")
         home = (await web.get("/")).text
         listed = (await web.get("/agents/clerk@far/")).text
     for text in (remote.problem, remote.url, home, listed, caplog.text):
@@ -372,13 +372,13 @@ async def test_home_page_reports_changed_remote_agents(store, web):
         other = (await web.get(address, headers=asks)).text
         runtimes.servers["far"].http.base = "http://127.0.0.1:1"
         await runtimes.servers["far"].check()
-        gone = (await web.get(address, headers=asks)).text
+        page_text = (await web.get(address, headers=asks)).text
     assert "1 agent" in same
     assert "show them" not in same
     assert "2 agents" in other
     assert "Their agents have changed: show them" in other
-    assert "the connection was refused" in gone
-    assert "<html" not in same + other + gone
+    assert "the connection was refused" in page_text
+    assert "<html" not in same + other + page_text
 
 
 async def test_run_reports_lost_server(store, web):

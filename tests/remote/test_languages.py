@@ -20,7 +20,9 @@ LANGUAGES = (Go, Java, JavaScript, Rust)
 
 
 def of_every_language(test: Any) -> Any:
-    return pytest.mark.parametrize("language", LANGUAGES, ids=lambda made: f"synthetic {made.__name__}")(test)
+    return pytest.mark.parametrize("language", LANGUAGES, ids=lambda server: f"synthetic {server.__name__}")(
+        test
+    )
 
 
 def common_parts(event: dict[str, Any]) -> Any:
@@ -164,10 +166,10 @@ async def test_go_gets_no_unknown_fields(web):
             await start_run(web, key, message, state_delta={"mood": "good"}, streaming=True)
         )
         assert run.status == "done", run.error
-        sent = remote.run_bodies[-1]
-        assert (sent["appName"], sent["stateDelta"], sent["streaming"]) == ("clerk", {"mood": "good"}, True)
-        assert sent["newMessage"]["parts"][1]["inlineData"]["data"] == "+/8="  # the alphabet that Go reads
-        assert sent["newMessage"]["parts"][2]["fileData"] == {"mimeType": "text/plain", "fileUri": "gs://a/b"}
+        body = remote.run_bodies[-1]
+        assert (body["appName"], body["stateDelta"], body["streaming"]) == ("clerk", {"mood": "good"}, True)
+        assert body["newMessage"]["parts"][1]["inlineData"]["data"] == "+/8="  # the alphabet that Go reads
+        assert body["newMessage"]["parts"][2]["fileData"] == {"mimeType": "text/plain", "fileUri": "gs://a/b"}
 
 
 async def test_unsupported_options_are_refused_before_the_run(web):
@@ -258,19 +260,19 @@ async def test_queued_run_is_executed_by_the_next_web_process(web):
         async with connect_runtimes(far):
             await web.post(SESSIONS, json={"sessionId": "s1"})
             key = (await the_session()).pk
-            begun = await start_run(web, key, "wait", streaming=True)
+            first_run = await start_run(web, key, "wait", streaming=True)
             await remote.waits.wait()
             waiting = await start_run(web, key, "book Oslo")
-            lost = await start_run(web, key, "book Rome")
-        assert (await wait_for_end(begun)).status == "cancelled"
-        assert await units_of_work.read(statuses, [waiting, lost]) == ["queued", "queued"]
+            second_run = await start_run(web, key, "book Rome")
+        assert (await wait_for_end(first_run)).status == "cancelled"
+        assert await units_of_work.read(statuses, [waiting, second_run]) == ["queued", "queued"]
 
         async with connect_runtimes("far=http://127.0.0.1:1"):
-            assert await units_of_work.read(statuses, [waiting, lost]) == ["queued", "queued"], (
+            assert await units_of_work.read(statuses, [waiting, second_run]) == ["queued", "queued"], (
                 "it does not answer yet"
             )
         async with connect_runtimes(far):
-            assert [(await wait_for_end(run)).status for run in (waiting, lost)] == ["done", "done"]
+            assert [(await wait_for_end(run)).status for run in (waiting, second_run)] == ["done", "done"]
 
 
 async def test_queued_run_of_a_removed_app_fails_with_reason(web):
@@ -279,10 +281,10 @@ async def test_queued_run_of_a_removed_app_fails_with_reason(web):
         async with connect_runtimes(f"far=http://{address}"):
             await web.post(SESSIONS, json={"sessionId": "s1"})
             key = (await the_session()).pk
-            begun = await start_run(web, key, "wait", streaming=True)
+            first_run = await start_run(web, key, "wait", streaming=True)
             await remote.waits.wait()
             waiting = await start_run(web, key, "book Oslo")
-        await wait_for_end(begun)
+        await wait_for_end(first_run)
         await units_of_work.write(AgentSession.objects.update, app_name="gone@far")
         async with connect_runtimes(f"far=http://{address}"):
             run = await wait_for_end(waiting)

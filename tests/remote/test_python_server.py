@@ -196,9 +196,9 @@ async def test_state_artifacts_and_memory_are_reached_through_adks_paths(web, th
     assert "minutes.md" in page
     content = re.search(r'href="(/artifacts/there/content/[^"]+)"', page)
     assert content is not None
-    shown = await web.get(content[1].replace("&amp;", "&"))
-    assert (shown.status_code, "- tea" in shown.text) == (200, True)
-    assert shown.headers["content-security-policy"].startswith("sandbox;")
+    artifact_page = await web.get(content[1].replace("&amp;", "&"))
+    assert (artifact_page.status_code, "- tea" in artifact_page.text) == (200, True)
+    assert artifact_page.headers["content-security-policy"].startswith("sandbox;")
     followed = await web.get(f"/sessions/id/{key}/artifacts/?name=minutes.md&version=0")
     assert followed.headers["location"] == "/artifacts/?app=office%40py&user=ann&session=noted"
     recalled = (await web.get("/memory/there/?app=office@py&user=ann&q=tea")).text
@@ -231,8 +231,8 @@ async def test_copy_reports_session_deleted_on_the_server(web, there, oracle):
     key = await begin(web)
     await wait_for_end(await start_run(web, key, "Hello"))
     oracle[1].sessions.clear()
-    gone = await web.get(f"{OFFICE}/s1")
-    assert gone.status_code == 404
+    page = await web.get(f"{OFFICE}/s1")
+    assert page.status_code == 404
     row = await the_session()
     assert (row.last_seq, row.mirrored.behind.startswith("It no longer exists in http")) == (2, True)
     run = await wait_for_end(await start_run(web, key, "Hello"))

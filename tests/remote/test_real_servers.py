@@ -176,8 +176,8 @@ async def test_real_python_server_is_recorded_and_may_die(web):
             there = (await asyncio.to_thread(httpx.get, f"{url}/apps/weather/users/ann/sessions/s1")).json()
             assert session == there | {"appName": "weather@py"}
             runtimes.servers["py"].http.base = "http://127.0.0.1:1"  # nobody listens there: it is gone
-            lost = await wait_for_end(await start_run(web, key, question))
-            assert (lost.status, lost.error_type) == ("failed", "NotReached")
+            lost_run = await wait_for_end(await start_run(web, key, question))
+            assert (lost_run.status, lost_run.error_type) == ("failed", "NotReached")
             assert (await web.get("/")).status_code == 200
 
 
@@ -247,14 +247,14 @@ def test_the_web_serves_remote_agents_without_a_folder(tmp_path):
                 if "weather@py" in (apps := web.get("/list-apps").json()):
                     break
                 time.sleep(0.1)
-            assert apps == [f"{name}@py" for name in ("office", "team", "weather", "writer")]
+            assert apps == [f"{name}@py" for name in ("office", "shop", "team", "weather", "writer")]
             home = web.get("/").text
             assert "the connection was refused" in home
             created = web.post("/apps/weather@py/users/ann/sessions", {"sessionId": "s1"})
             assert created.status_code == 200, created.text
             message = {"role": "user", "parts": [{"text": "Hello"}]}
-            named = {"appName": "weather@py", "userId": "ann", "sessionId": "s1"}
-            assert len(web.post("/run", named | {"newMessage": message}).json()) == 1
+            session_fields = {"appName": "weather@py", "userId": "ann", "sessionId": "s1"}
+            assert len(web.post("/run", session_fields | {"newMessage": message}).json()) == 1
             page = web.get("/sessions/weather@py/ann/s1/")
             assert page.status_code == 200
             assert url in page.text

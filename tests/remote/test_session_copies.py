@@ -22,8 +22,8 @@ def server_event(event_id: str, text: str, **more: Any) -> dict[str, Any]:
     """Return an event as a server tells it."""
     content = {"role": "model", "parts": [{"text": text}]}
     actions = {"stateDelta": more.pop("delta", {}), "artifactDelta": {}}
-    named = {"id": event_id, "invocationId": "i1", "author": "clerk", "timestamp": 5.0}
-    return {**named, "content": content, "actions": actions, **more}
+    event_fields = {"id": event_id, "invocationId": "i1", "author": "clerk", "timestamp": 5.0}
+    return {**event_fields, "content": content, "actions": actions, **more}
 
 
 def arrival(event: dict[str, Any]) -> SourceEvent:

@@ -23,7 +23,7 @@ from tests.runtime.stage_server import PATIENCE_S, WORDS, serve_stage
 
 ACTIVE = {"queued", "running"}
 SESSIONS = 4
-MOST_TRIES = 4
+MAX_TRIES = 4
 """Tries of an eval attempt after which the database stays until it has ended: the fifth is its last."""
 
 
@@ -182,7 +182,7 @@ async def check(cluster: Cluster, folder: Path, times: int) -> None:
                     await asyncio.to_thread(ways(cluster)[number % 3])
                     await load.accepted(before + SESSIONS // 2)
                     await until(
-                        lambda: still_tried(load, evals.json()["id"]), lambda tries: tries < MOST_TRIES
+                        lambda: still_tried(load, evals.json()["id"]), lambda tries: tries < MAX_TRIES
                     )
                 load.stopped = True
                 await asyncio.gather(*working)

@@ -190,11 +190,11 @@ async def test_runs_in_delivery_wait_for_the_next_server(supervise, agents_dir):
 async def test_runs_that_wait_for_their_turn_wait_for_the_next_server(supervise):
     async with supervise() as stage:
         session = await stage.session("talker")
-        begun = await stage.start(session, "say " + " ".join(["word"] * 600), streaming=True)
+        first_run = await stage.start(session, "say " + " ".join(["word"] * 600), streaming=True)
         waiting = [await stage.start(session, f"say {word}") for word in ("one", "two")]
-        await until(lambda: read_run(begun), lambda row: row.status == Status.RUNNING)
+        await until(lambda: read_run(first_run), lambda row: row.status == Status.RUNNING)
 
-    assert (await read_run(begun)).status == Status.CANCELLED
+    assert (await read_run(first_run)).status == Status.CANCELLED
     assert [(await read_run(run)).status for run in waiting] == [Status.QUEUED, Status.QUEUED]
     async with supervise() as stage:
         ended = [await stage.end_of(run) for run in waiting]

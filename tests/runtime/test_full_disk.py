@@ -77,8 +77,8 @@ async def test_a_full_disk_ends_neither_the_server_nor_an_agents_process(disk: P
         await client.begin()
         assert (await client.ended((await client.send("say hello")).json()["id"]))["status"] == "done"
         [runtime] = await asyncio.to_thread(children, process.pid)
-        begun = (await client.send("say " + " ".join(f"w{number}" for number in range(40)))).json()["id"]
-        await until(lambda: client.run(begun), lambda run: run["status"] == "running")
+        first_run = (await client.send("say " + " ".join(f"w{number}" for number in range(40)))).json()["id"]
+        await until(lambda: client.run(first_run), lambda run: run["status"] == "running")
         with full(disk):
             refused = await client.send("say " + "x" * 500_000)
             assert (refused.status_code, refused.json()["code"]) == (507, "store_full")
@@ -88,7 +88,7 @@ async def test_a_full_disk_ends_neither_the_server_nor_an_agents_process(disk: P
                 partial(read_log, tmp_path), lambda text: "Retrying until the store accepts the write" in text
             )
             assert processes.identity(runtime) is not None
-        run = await client.ended(begun)
+        run = await client.ended(first_run)
         assert run["status"] == "done" or (run["status"], run["error_type"]) == ("failed", "StoreFull")
         assert (await client.ended((await client.send("say bye")).json()["id"]))["status"] == "done"
         assert await asyncio.to_thread(children, process.pid) == [runtime]

@@ -160,9 +160,9 @@ async def test_run_of_unloadable_agent_has_its_own_invocation(stage: Stage):
 
     runs = [await stage.run(session, "say hi") for _ in range(2)]
 
-    named = [event.invocation_id for event in await read_events(session)]
-    assert named == [run.invocation_id for run in runs]
-    assert len(set(named)) == 2
+    invocation_ids = [event.invocation_id for event in await read_events(session)]
+    assert invocation_ids == [run.invocation_id for run in runs]
+    assert len(set(invocation_ids)) == 2
 
 
 async def test_agent_output_of_any_kind_is_harmless(stage: Stage):

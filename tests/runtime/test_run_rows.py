@@ -180,13 +180,13 @@ def test_unstarted_run_belongs_to_the_server_until_it_ends(session):
 
 
 def test_runs_queued_behind_crashed_one_keep_their_order(session, runtime):
-    begun, first, second = new_run(session), new_run(session), new_run(session)
-    lifecycle.claim(begun.pk, runtime.pk, "v1")
+    started_run, first, second = new_run(session), new_run(session), new_run(session)
+    lifecycle.claim(started_run.pk, runtime.pk, "v1")
     for run in (second, first):
         lifecycle.assign(run.pk, runtime.pk)
     processes.mark_stopped(runtime.pk)
 
-    assert lifecycle.crash_orphans() == [begun.pk]
+    assert lifecycle.crash_orphans() == [started_run.pk]
     assert lifecycle.abandoned_runs() == [(first.pk, "weather"), (second.pk, "weather")]
 
 
@@ -202,11 +202,11 @@ def test_queued_run_to_be_cancelled_is_cancelled(session, runtime):
 
 
 def test_started_run_is_not_ended_as_queued(session, runtime):
-    begun, waiting = new_run(session), new_run(session)
-    lifecycle.claim(begun.pk, runtime.pk, "v1")
-    assert not lifecycle.end_queued(begun.pk, Status.FAILED, Failure("X", "no"))
+    started_run, waiting = new_run(session), new_run(session)
+    lifecycle.claim(started_run.pk, runtime.pk, "v1")
+    assert not lifecycle.end_queued(started_run.pk, Status.FAILED, Failure("X", "no"))
     assert lifecycle.end_queued(waiting.pk, Status.FAILED, Failure("X", "no"))
-    assert (status(begun), status(waiting)) == (Status.RUNNING, Status.FAILED)
+    assert (status(started_run), status(waiting)) == (Status.RUNNING, Status.FAILED)
 
 
 def test_a_run_of_adks_path_is_not_handed_on(session, runtime):

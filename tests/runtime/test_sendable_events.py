@@ -78,10 +78,10 @@ async def test_a_chunk_that_ends_in_half_a_character_is_sent_without_it(text):
     part.text = text
     chunk = Event(author="a", partial=True, content=types.Content(role="model", parts=[part]))
 
-    sent = to_sendable(chunk)
+    sendable_chunk = to_sendable(chunk)
 
-    assert (sent.id, sent.partial, sent.author) == (chunk.id, True, "a")
-    assert sent.content.parts[0].text == text[:-1] + "\N{REPLACEMENT CHARACTER}"
+    assert (sendable_chunk.id, sendable_chunk.partial, sendable_chunk.author) == (chunk.id, True, "a")
+    assert sendable_chunk.content.parts[0].text == text[:-1] + "\N{REPLACEMENT CHARACTER}"
     assert chunk.content.parts[0].text == text, "the agent's own event is left alone"
 
 

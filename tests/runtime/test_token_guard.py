@@ -16,33 +16,33 @@ async def sent_by(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return what a guarded application was given, and what the guard sent itself."""
     reached: list[dict[str, Any]] = []
-    sent: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
 
     async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
         reached.append(scope)
 
     async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
+        messages.append(message)
 
     await TokenGuard(application, "secret")({"type": kind, "headers": headers, "client": None}, None, send)
-    return reached, sent
+    return reached, messages
 
 
 @pytest.mark.parametrize("kind", ["http", "websocket"])
 async def test_a_request_with_the_token_comes_from_this_machine(kind):
-    reached, sent = await sent_by(kind, [TOKEN])
+    reached, messages = await sent_by(kind, [TOKEN])
     assert [scope["client"] for scope in reached] == [("127.0.0.1", 0)]
-    assert sent == []
+    assert messages == []
 
 
 @pytest.mark.parametrize(
     "headers", [[], [(b"x-devui-token", b"")], [(b"x-devui-token", b"secret2")], [TOKEN, TOKEN]]
 )
 async def test_everything_else_is_refused_before_the_application(headers):
-    reached, sent = await sent_by("http", headers)
-    assert (reached, sent[0]["status"]) == ([], 403)
-    reached, sent = await sent_by("websocket", headers)
-    assert (reached, sent[0]["type"], sent[0]["code"]) == ([], "websocket.close", 1008)
+    reached, messages = await sent_by("http", headers)
+    assert (reached, messages[0]["status"]) == ([], 403)
+    reached, messages = await sent_by("websocket", headers)
+    assert (reached, messages[0]["type"], messages[0]["code"]) == ([], "websocket.close", 1008)
 
 
 async def test_the_application_starts_and_ends_without_a_token():

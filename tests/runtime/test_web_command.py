@@ -127,6 +127,18 @@ def test_server_serves_and_runs_the_agents_of_a_folder(serve):
     assert web.get("/").status_code == 200
 
 
+def test_recently_used_agent_is_loaded_after_the_first_page(serve, monkeypatch):
+    monkeypatch.setenv("DEVUI_RUNTIME_PRELOAD", "1")
+    web = serve()
+    web.post("/apps/talker/users/ann/sessions", json={})
+
+    assert web.get("/").status_code == 200
+
+    wait_until(lambda: len(web.runtime_pids()) == 1)
+    web.end()
+    assert web.process.returncode == 0
+
+
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.soak), signal.SIGTERM])
 def test_a_signal_ends_it_and_leaves_no_process(serve, number):
     web = serve()
@@ -161,8 +173,8 @@ def test_runs_waiting_at_server_end_are_executed_by_the_next(serve, number):
     web.post("/apps/talker/users/ann/sessions", json={"sessionId": "s1"})
     key = web.get("/api/v1/sessions").json()["sessions"][0]["key"]
     requests = [{"session": key, "message": f"say {words}"} for words in ("word " * 600, "it works")]
-    begun, waiting = [web.post("/api/v1/runs", json=body).json()["id"] for body in requests]
-    wait_until(lambda: web.get(f"/api/v1/runs/{begun}").json()["status"] == "running")
+    first_id, waiting = [web.post("/api/v1/runs", json=body).json()["id"] for body in requests]
+    wait_until(lambda: web.get(f"/api/v1/runs/{first_id}").json()["status"] == "running")
     web.end(number)
 
     web = serve()
@@ -171,7 +183,7 @@ def test_runs_waiting_at_server_end_are_executed_by_the_next(serve, number):
         return {run["id"]: run["status"] for run in web.get("/api/v1/runs").json()["runs"]}
 
     wait_until(lambda: runs()[waiting] == "done")
-    assert runs()[begun] in {"cancelled", "crashed"}
+    assert runs()[first_id] in {"cancelled", "crashed"}
     events = web.get("/apps/talker/users/ann/sessions/s1").json()["events"]
     assert events[-1]["content"]["parts"][0]["text"] == "it works"
 

@@ -9,7 +9,7 @@ import pytest
 from sessions_app.search import indexing
 from sessions_app.search.execution import (
     event_queries,
-    event_terms,
+    field_terms,
     session_queries,
     session_sets,
     state_terms,
@@ -27,7 +27,7 @@ MODES = ("not indexed yet", "indexed", "too many to list")
 def find(request: pytest.FixtureRequest, db: None, monkeypatch: pytest.MonkeyPatch) -> Find:
     """Return a function that returns the sorted ids of the sessions that match a query."""
     if request.param == "too many to list":
-        for module in (session_sets, state_terms, event_terms):
+        for module in (session_sets, state_terms, field_terms):
             monkeypatch.setattr(module, "FEW", 0)
     return finder(is_indexed=request.param != "not indexed yet")
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from sessions_app.search.execution import event_queries, session_queries
-from sessions_app.search.execution.hits import Hit
+from sessions_app.search.execution.session_queries import Hit
 from sessions_app.search.query.completion import Vocabulary, complete
 from sessions_app.search.query.parsing import parse
 from sessions_app.search.query.scanner import QueryError

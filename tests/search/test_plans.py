@@ -64,11 +64,11 @@ def test_common_word_in_a_session_is_searched_without_listing_all(
     story = Story("s1")
     story.says("sunny weather")
     indexing.index_all()
-    wanted = [phrase for word in ("sunny", "weather") if (phrase := tokens.parse_phrase(word))]
-    assert event_index.newest_seqs([story.pk], wanted, every=True) == {story.pk: story.session.last_seq}
+    phrases = [phrase for word in ("sunny", "weather") if (phrase := tokens.parse_phrase(word))]
+    assert event_index.newest_seqs([story.pk], phrases, every=True) == {story.pk: story.session.last_seq}
     monkeypatch.setattr(event_index, "RARE", -1)
-    assert event_index.newest_seqs([story.pk], wanted, every=True) == {story.pk: story.session.last_seq}
-    holds = AgentSession.objects.filter(event_index.HoldsPhrase("pk", wanted[0]))
+    assert event_index.newest_seqs([story.pk], phrases, every=True) == {story.pk: story.session.last_seq}
+    holds = AgentSession.objects.filter(event_index.HoldsPhrase("pk", phrases[0]))
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
     assert "event_words" not in holds.explain()

@@ -60,6 +60,10 @@ TEXTS = st.lists(PIECES, max_size=14).map("".join) | st.text(max_size=40)
         ("updated:<2h", Field("updated", "2h", "<")),
         ("sunny", Word("sunny")),
         ('-"no such city"', Word("no such city", negated=True)),
+        ("weath*", Word("weath", is_prefix=True)),
+        ('-"no such cit"*', Word("no such cit", negated=True, is_prefix=True)),
+        ('"weath*"', Word("weath*")),
+        ("東*", Word("東", is_prefix=True)),
         ("10:30", Word("10:30")),
         ("https://example.com/a?b", Word("https://example.com/a?b")),
         ("TypeError:", Word("TypeError:")),
@@ -147,6 +151,7 @@ def test_query_can_request_eval_attempts():
         ("- app:weather", "-", "no letter or digit"),
         ("()", "()", "no letter or digit"),
         ("*", "*", "no letter or digit"),
+        ("a we* b", "we*", "begins too many words"),
         ("->", "->", "no letter or digit"),
         ('-"!!!"', '-"!!!"', "no letter or digit"),
         ("\N{PARTY POPPER}", "\N{PARTY POPPER}", "no letter or digit"),
@@ -198,7 +203,7 @@ def test_completion_works_for_any_text_and_caret(text, caret):
 
 
 @pytest.mark.parametrize(
-    ("text", "offered"),
+    ("text", "completions"),
     [
         ("us", ["user:", "user:tier"]),
         ("kind:to", ["kind:tool_call", "kind:tool_result"]),
@@ -211,14 +216,14 @@ def test_completion_works_for_any_text_and_caret(text, caret):
         ("retries > ", []),
     ],
 )
-def test_completion_at_the_end_of_a_text(text, offered):
+def test_completion_at_the_end_of_a_text(text, completions):
     vocabulary = Vocabulary(
         apps=["my app", "weather"],
         users=["ann", "tom"],
         keys=["app:limit", "odd key", "retries", "user:tier"],
     )
     offers = [offer.text for offer in complete(text, len(text), vocabulary)]
-    assert offers[: len(offered)] == offered if offered else offers == []
+    assert offers[: len(completions)] == completions if completions else offers == []
 
 
 def test_completion_replaces_word_and_keeps_its_minus_sign():

@@ -33,7 +33,7 @@ def sessions(db: None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "user_ids"),
     [
         ("during:2026-09-21", ["ann"]),
         ("during:2026-09-22", ["ben"]),
@@ -50,8 +50,8 @@ def sessions(db: None) -> None:
         ("during:2026-09-21 model:flash code:abc123", ["ann"]),
     ],
 )
-def test_terms_find_the_sessions_of_invocations(sessions, query, found):
-    assert users(query) == found
+def test_terms_find_the_sessions_of_invocations(sessions, query, user_ids):
+    assert users(query) == user_ids
 
 
 @pytest.mark.parametrize("value", ["soon", "2h", "2026-09-21T13:30", "2026-13-01", "2026-09-21T25"])

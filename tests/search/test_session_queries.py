@@ -7,7 +7,7 @@ import time
 import pytest
 
 from sessions_app.runs import lifecycle as runs
-from sessions_app.search.execution import event_terms
+from sessions_app.search.execution import field_terms
 from sessions_app.sessions import app_settings
 from sessions_app.store.models import AgentSession, Run, SessionTag
 from sessions_app.store.sessions import writes
@@ -51,6 +51,17 @@ def test_words_match_anywhere_in_session_and_phrase_in_one_event(find: Find):
     assert find('"such city"') == ["s1"]
     assert find('"weather city"') == []
     assert find('"no paris"') == []
+
+
+def test_star_ends_a_word_of_which_only_the_start_is_known(find: Find):
+    Story("s1").says("Weather in Paris")
+    Story("s2").says("No such city.")
+    Story("s3").says("The weatherman comes to the cities")
+    assert find("weath*") == ["s1", "s3"]
+    assert find('"such cit"*') == ["s2"]
+    assert find('"weath*"') == []
+    assert find("-weath*") == ["s2"]
+    assert find("weath* -weather") == ["s3"]
 
 
 @pytest.mark.parametrize(
@@ -102,8 +113,8 @@ def test_syntax_of_a_database_is_text(find: Find, text: str):
         f"user:{quoted}",
     ):
         assert "s2" not in find(query)
-    held = [] if "\x00" in text else ["s1"]  # a query holds no NUL: it is shown, and looked for, as U+FFFD
-    assert find(f"k = {quoted}") == find(f"k = {quoted} ever") == held
+    ids = [] if "\x00" in text else ["s1"]  # a query holds no NUL: it is shown, and looked for, as U+FFFD
+    assert find(f"k = {quoted}") == find(f"k = {quoted} ever") == ids
 
 
 def test_sessions_are_found_by_events(find: Find):
@@ -136,7 +147,7 @@ def test_session_is_found_by_event_or_invocation_id(find: Find):
 
 
 def test_id_shared_by_very_many_events_is_found(find: Find, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(event_terms, "FEW", 0)
+    monkeypatch.setattr(field_terms, "FEW", 0)
     Story("s1").says("hello")
     assert find("invocation:i1") == ["s1"]
     assert find("invocation:i2") == []

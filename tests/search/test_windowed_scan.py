@@ -8,7 +8,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from sessions_app.search import indexing
-from sessions_app.search.execution import session_queries, session_sets, state_terms, windowed_scan
+from sessions_app.search.execution import scans, session_queries, session_sets, state_terms
 from sessions_app.search.query.parsing import parse
 from sessions_app.sessions import labels, listing
 from sessions_app.store.errors import BadInput
@@ -31,8 +31,8 @@ QUERIES = (
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """End every scan after one window of three sessions, and let no index list any."""
-    monkeypatch.setattr(windowed_scan, "FIRST_WINDOW", 3)
-    monkeypatch.setattr(windowed_scan, "SCAN_S", 0.0)
+    monkeypatch.setattr(scans, "FIRST_WINDOW", 3)
+    monkeypatch.setattr(scans, "SCAN_S", 0.0)
     monkeypatch.setattr(state_terms, "FEW", 0)
     monkeypatch.setattr(session_sets, "FEW", 0)
 
@@ -50,13 +50,15 @@ def make(count: int, random: Random) -> None:
     indexing.index_all()
 
 
-def walk_pages(wanted: listing.SessionFilter) -> tuple[list[list[int]], list[listing.SessionListPage]]:
+def walk_pages(
+    session_filter: listing.SessionFilter,
+) -> tuple[list[list[int]], list[listing.SessionListPage]]:
     """Return the rows of each page, as looks bring them, and every answer."""
     pages: list[list[int]] = [[]]
     answers_given = []
     before, progress = "", listing.NOT_STARTED
     while True:
-        answer = listing.list_page(wanted, before, progress, size=4, most_pinned=2)
+        answer = listing.list_page(session_filter, before, progress, size=4, most_pinned=2)
         answers_given.append(answer)
         pages[-1] += [row.pk for row in answer.rows]
         if answer.pending:
@@ -133,7 +135,7 @@ def test_query_answered_by_an_index_scans_no_window(
     monkeypatch.undo()
     make(20, Random(1))
     looks = []
-    monkeypatch.setattr(windowed_scan, "scan", lambda *value, **_: looks.append(value))
+    monkeypatch.setattr(scans, "scan", lambda *value, **_: looks.append(value))
     session_filter = listing.SessionFilter(query=parse(text))
     with django_assert_max_num_queries(12):
         assert listing.list_page(session_filter).pending is None

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 PATIENCE_S = 60
-LONGEST_LINE = 1 << 24
+MAX_LINE = 1 << 24
 
 
 @dataclass
@@ -30,10 +30,10 @@ class Connection:
 
     async def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> None:
         """Send the head of a request, and `body`, which may be less than its length says."""
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        header_fields = {name.replace("_", "-"): value for name, value in headers.items()}
         lines = [
             f"{method} {path} HTTP/1.1",
-            *(f"{n}: {v}" for n, v in ({"Host": self.address} | named).items()),
+            *(f"{n}: {v}" for n, v in ({"Host": self.address} | header_fields).items()),
         ]
         await self.send("\r\n".join([*lines, "", ""]).encode() + body)
 
@@ -64,7 +64,7 @@ class Connection:
 async def connect(address: str) -> AsyncIterator[Connection]:
     """Yield a connection to a server."""
     host, _, port = address.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port), limit=LONGEST_LINE)
+    reader, writer = await asyncio.open_connection(host, int(port), limit=MAX_LINE)
     try:
         yield Connection(address, reader, writer)
     finally:

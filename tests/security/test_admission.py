@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from asgiref.sync import sync_to_async
 
 from devui.web import body_admission, body_limits
 from devui.web.body_admission import BodyAdmission
 from devui.web.body_limits import SMALL_BYTES
-from devui.web.login import authentication, credentials_file
-from devui.web.login.credentials_file import Credentials
-from tests.login.conftest import data, login
+from tests.login.conftest import data, login, new_cookie, set_password
 from tests.security.raw_http import PATIENCE_S, Connection, connect
 from tests.web import serve
 
@@ -47,8 +46,8 @@ async def address(admission: BodyAdmission) -> AsyncIterator[str]:
         yield address
 
 
-def cookie(login: Credentials) -> dict[str, str]:
-    return {"Cookie": f"{login.cookie}={authentication.new_cookie(login)}"}
+async def cookie() -> dict[str, str]:
+    return {"Cookie": await sync_to_async(new_cookie)()}
 
 
 def state_of(size: int) -> bytes:
@@ -125,11 +124,11 @@ async def test_expired_login_is_reported_without_reading_the_body(login, address
 
 
 async def test_login_that_ends_during_a_body_is_refused(login, address):
-    mine = cookie(login)
+    mine = await cookie()
     body = state_of(LARGE)
     async with connect(address) as client:
         await client.ask("POST", SESSIONS, body[:-1], **JSON, **mine, Content_Length=str(LARGE))
-        credentials_file.set_password("another long password")
+        await set_password("another long password")
         await client.send(body[-1:])
         assert (await client.answer()).status == 401
 
@@ -138,7 +137,7 @@ async def test_authenticated_client_can_send_bodies(login, address):
     body = state_of(LARGE)
     async with connect(address) as client:
         for _ in range(2):  # on one connection
-            await client.ask("POST", SESSIONS, body, **JSON, **cookie(login), Content_Length=str(LARGE))
+            await client.ask("POST", SESSIONS, body, **JSON, **await cookie(), Content_Length=str(LARGE))
             await _skip_answer(client)
 
 

@@ -31,29 +31,29 @@ async def refusals(web, question, **headers):
 
 
 async def test_all_endpoints_return_errors_in_the_same_shape(web):
-    seen = set()
+    statuses = set()
     endpoints = [address for address in addresses() if root_of(address) in NO_PAGES]
     async for root, answer, where in refusals(web, endpoints):
         if root not in error_responses.API_ROOTS:
             continue
-        seen.add(answer.status_code)
+        statuses.add(answer.status_code)
         assert answer.headers["content-type"] == "application/json", where
         assert answer.json().keys() == {"detail", "code", "hint"}, where
         assert answer.json()["code"], where
         assert answer.json()["hint"], where
-    assert {400, 404, 405, 422, 503} <= seen
+    assert {400, 404, 405, 422, 503} <= statuses
 
 
 async def test_every_page_shows_errors_in_its_alert(web):
-    seen = set()
+    statuses = set()
     pages = [address for address in addresses() if root_of(address) not in NO_PAGES]
     async for _, answer, where in refusals(web, pages, Accept="text/html"):
-        seen.add(answer.status_code)
+        statuses.add(answer.status_code)
         assert answer.headers["content-type"].startswith("text/html"), where
         at_a_field = answer.status_code == 422 and 'aria-invalid="true"' in answer.text
         assert at_a_field or "data-error-message" in answer.text, where
         assert "Traceback" not in answer.text, where
-    assert {404, 405} <= seen
+    assert {404, 405} <= statuses
 
 
 async def test_malformed_form_is_refused_without_an_error_log(web, caplog):
@@ -114,7 +114,7 @@ async def test_error_pages_show_no_error_codes(store, web):
 
 async def test_refused_form_links_back_to_its_page_only(store, web):
     host = str(web.base_url.host)
-    sent = {"app": "weather", "user": "ann", "session": "none", "name": "none"}
+    form = {"app": "weather", "user": "ann", "session": "none", "name": "none"}
     for referer, ways_on in (
         (f"http://{host}/artifacts/?app=weather", ["/artifacts/?app=weather"]),
         ("http://elsewhere.example/artifacts/", ["/"]),
@@ -123,7 +123,7 @@ async def test_refused_form_links_back_to_its_page_only(store, web):
         ("", ["/"]),
     ):
         headers = {"Accept": "text/html", "Referer": referer}
-        answer = await web.post("/artifacts/delete/", data=sent, headers=headers)
+        answer = await web.post("/artifacts/delete/", data=form, headers=headers)
         assert answer.status_code in {400, 404}, answer.text[:300]
         links = parse(answer.content).one(css="problem").all("a")
         assert [link.attrs["href"] for link in links] == ways_on, referer

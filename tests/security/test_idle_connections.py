@@ -55,10 +55,12 @@ async def address() -> AsyncIterator[str]:
         yield address
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: 127"], ids=["nothing", "half a head"])
-async def test_connection_without_request_is_closed(address, sent):
+@pytest.mark.parametrize(
+    "request_start", [b"", b"GET / HTTP/1.1\r\nHost: 127"], ids=["nothing", "half a head"]
+)
+async def test_connection_without_request_is_closed(address, request_start):
     async with connect(address) as client:
-        await client.send(sent)
+        await client.send(request_start)
         assert await client.ended() == b""
 
 

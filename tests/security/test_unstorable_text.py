@@ -35,8 +35,8 @@ async def send(web, method: str, path: str, body: Any) -> Any:
     ],
 )
 async def test_impossible_id_in_body_is_refused(web, session, path, body, text):
-    named = {key: text if value is ... else value for key, value in body.items()}
-    answer = await send(web, "POST", path.format(key=session.pk), named)
+    request_body = {key: text if value is ... else value for key, value in body.items()}
+    answer = await send(web, "POST", path.format(key=session.pk), request_body)
     assert answer.status_code in {400, 404, 422}, answer.text
     assert answer.json().keys() == {"detail", "code", "hint"}
 

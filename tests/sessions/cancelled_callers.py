@@ -7,11 +7,11 @@ import threading
 from contextlib import suppress
 
 
-async def cancel_while_writing(work: asyncio.Task[object], written: threading.Event) -> None:
+async def cancel_while_writing(work: asyncio.Task[object], write_done: threading.Event) -> None:
     """Cancel the caller repeatedly, as servers do, while the store writes; then let the write end."""
     for _ in range(3):
         await asyncio.sleep(0)
         work.cancel()
-    written.set()
+    write_done.set()
     with suppress(asyncio.CancelledError):
         await work

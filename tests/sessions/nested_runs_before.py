@@ -58,11 +58,11 @@ def read_sessions() -> list[dict[str, Any]]:
     from sessions_app.store.models import Event, NestedRun
     from sessions_app.store.state.history import state_at
 
-    shown = []
+    sessions = []
     for run in NestedRun.objects.select_related("child", "caller", "outer").order_by("pk"):
         events = list(Event.objects.filter(session=run.child).order_by("seq"))
         start = state_at(run.child, find_event(run.child, seq=1)).merge_scopes() if events else {}
-        shown.append(
+        sessions.append(
             {
                 "caller": run.caller.session_id,
                 "numbers": [run.caller_seq, run.outer_seq],
@@ -74,7 +74,7 @@ def read_sessions() -> list[dict[str, Any]]:
                 "state": start,
             }
         )
-    return shown
+    return sessions
 
 
 if __name__ == "__main__":

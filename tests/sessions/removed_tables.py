@@ -17,7 +17,9 @@ def main(url: str) -> list[str]:
     from django.core.management import call_command
     from django.db import connection
 
-    for app in ("evals_app", "sessions_app"):
+    from sessions_app.store.database import schema
+
+    for app in reversed(schema.APPS):
         call_command("migrate", app, "zero", verbosity=0)
     return [name for name in connection.introspection.table_names() if not name.startswith("sqlite_")]
 

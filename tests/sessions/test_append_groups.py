@@ -58,8 +58,8 @@ def record(delta: dict[str, Any], **fields: Any) -> EventRecord:
     return events.build_record({**body, **fields}, delta=delta, keep_temp=True)
 
 
-def request(key: SessionKey, made: EventRecord, revision: int = 0) -> Any:
-    return append_groups._Append(key, made, ExpectedSession(revision), ChangeCause.APPEND)
+def request(key: SessionKey, new_record: EventRecord, revision: int = 0) -> Any:
+    return append_groups._Append(key, new_record, ExpectedSession(revision), ChangeCause.APPEND)
 
 
 def in_group(*requests: Any) -> list[Any]:
@@ -94,13 +94,15 @@ def commits() -> int:
 def turns() -> list[tuple[SessionKey, EventRecord]]:
     """Return appends to sessions of two users: keys of all scopes written, removed, written again and only seen."""
     keys = [session_key(f"s{number}", user=f"user{number % 2}") for number in range(5)]
-    gone = events.mark_removed(record({"n": None, "user:n": None, "app:n": None}), ["n", "user:n", "app:n"])
+    removal = events.mark_removed(
+        record({"n": None, "user:n": None, "app:n": None}), ["n", "user:n", "app:n"]
+    )
     body = {"id": "w", "timestamp": 2.5, "actions": {}, "author": "b"}
     tool = Writer("tool", "roll", "call", inferred=False)
     return [
         (keys[0], record({"n": 1, "user:n": "ä\u0000", "app:n": [1, None], "temp:x": {"y": 1}})),
         (keys[1], record({"user:n": 2, "user:secret_token": "sk-123456789"}, author="user")),
-        (keys[2], gone),
+        (keys[2], removal),
         (keys[3], record({})),
         (keys[4], events.build_record(body, delta={"app:n": 3, "app:m": 4}, writers={"app:n": tool})),
     ]
@@ -135,18 +137,20 @@ def rows_of(realm: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def test_group_result_equals_single_appends():
-    made = turns()
+    records = turns()
     for realm in ("alone", "together"):
-        for key, _ in made:
+        for key, _ in records:
             seed = {"n": 0, "m": 0, "user:n": 0} if key.session_id == "s2" else {}
             writes.create_session(key._replace(realm=realm), seed, now=1.0)
-    later = [(key, record({"n": 9, "user:z": 1, "app:n": 9}, id="later")) for key, _ in made[:3]]
-    for revision, group in enumerate((made, later)):
+    later = [(key, record({"n": 9, "user:z": 1, "app:n": 9}, id="later")) for key, _ in records[:3]]
+    for revision, group in enumerate((records, later)):
         alone = [
-            writes.append_event(key._replace(realm="alone"), made, ExpectedSession(revision))
-            for key, made in group
+            writes.append_event(key._replace(realm="alone"), new_record, ExpectedSession(revision))
+            for key, new_record in group
         ]
-        together = in_group(*(request(key._replace(realm="together"), made, revision) for key, made in group))
+        together = in_group(
+            *(request(key._replace(realm="together"), new_record, revision) for key, new_record in group)
+        )
         assert [(done.seq, done.revision, done.duplicate) for done in together] == [
             (done.seq, done.revision, done.duplicate) for done in alone
         ]
@@ -160,10 +164,10 @@ def test_key_removed_and_rewritten_in_a_group_comes_last():
     for name in ("a", "b", "c"):
         writes.create_session(session_key(name))
     writes.append_event(session_key("a"), record({"user:x": 1, "user:y": 1}))
-    gone = events.mark_removed(record({"user:x": None}), ["user:x"])
+    removal = events.mark_removed(record({"user:x": None}), ["user:x"])
     outcomes = in_group(
         request(session_key("a"), record({"user:y": 2}), revision=1),
-        request(session_key("b"), gone),
+        request(session_key("b"), removal),
         request(session_key("c"), record({"user:x": 3})),
     )
     assert all(isinstance(done, AppendResult) for done in outcomes)
@@ -223,11 +227,11 @@ async def test_an_append_that_the_database_refuses_fails_alone():
     for name in names:
         await units_of_work.write(writes.create_session, session_key(name))
     broken = replace(record({"user:n": 0}), author="NUL \x00")
-    made = [broken if name == "s5" else record({"user:n": 1}) for name in names]
+    records = [broken if name == "s5" else record({"user:n": 1}) for name in names]
     outcomes = await asyncio.gather(
         *(
             append(session_key(name), event, ExpectedSession(0))
-            for name, event in zip(names, made, strict=True)
+            for name, event in zip(names, records, strict=True)
         ),
         return_exceptions=True,
     )
@@ -308,13 +312,15 @@ async def test_lost_connection_fails_unstored_appends_and_recovers():
             while not await asyncio.to_thread(end_those_that_wait):
                 pass
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    lost = [name for name, done in zip(names, outcomes, strict=True) if isinstance(done, StoreUnavailable)]
+    lost_names = [
+        name for name, done in zip(names, outcomes, strict=True) if isinstance(done, StoreUnavailable)
+    ]
     stored = await units_of_work.read(
         lambda: sorted(Event.objects.values_list("session__session_id", flat=True))
     )
-    assert lost
-    assert sorted(lost + stored) == sorted(names)
-    assert (await append(session_key(lost[0]), record({"user:n": 2}), ExpectedSession(0))).seq == 1
+    assert lost_names
+    assert sorted(lost_names + stored) == sorted(names)
+    assert (await append(session_key(lost_names[0]), record({"user:n": 2}), ExpectedSession(0))).seq == 1
     await units_of_work.read(assert_intact)
 
 
@@ -354,8 +360,8 @@ def test_groups_and_lone_writers_in_opposite_order_never_deadlock():
                 cursor.execute("SET lock_timeout = 0")  # to wait for long is no deadlock
             start.wait(timeout=60)
             for turn in range(15):
-                made = [request(key, record({"user:n": turn, "app:n": turn}), turn) for key in keys]
-                done = append_together(made) if number < 3 else [task.execute() for task in made]
+                requests = [request(key, record({"user:n": turn, "app:n": turn}), turn) for key in keys]
+                done = append_together(requests) if number < 3 else [task.execute() for task in requests]
                 assert all(isinstance(task, AppendResult) for task in done), done
         finally:
             connections.close_all()

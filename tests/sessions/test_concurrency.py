@@ -91,11 +91,11 @@ async def test_refused_append_leaves_copy_and_event_unchanged(ours):
     stale = await get(ours)
     await append(await get(ours), ours, {"n": 1})
     before = stale.model_copy(deep=True)
-    sent = event("late", {"n": 2, "temp:t": 3})
+    new_event = event("late", {"n": 2, "temp:t": 3})
     with pytest.raises(StaleSessionError):
-        await ours.append_event(stale, sent)
+        await ours.append_event(stale, new_event)
     assert stale == before
-    assert sent.actions.state_delta == {"n": 2, "temp:t": 3}
+    assert new_event.actions.state_delta == {"n": 2, "temp:t": 3}
 
 
 async def test_cancelled_append_is_known_to_the_callers_copy(ours):
@@ -153,13 +153,13 @@ def test_a_reader_never_sees_half_an_append(store):
             writes.append_event(session_key("s1"), record({"n": number, "copy": number}))
 
     def read() -> list[dict[str, Any]]:
-        seen = []
+        states = []
         for _ in range(30):
             session = AgentSession.objects.get()
             event = EventRow.objects.filter(session=session, seq=session.last_seq).first()
             if event is not None:
-                seen.append({"seq": event.seq} | history.state_at(session, event).merge_scopes())
-        return seen
+                states.append({"seq": event.seq} | history.state_at(session, event).merge_scopes())
+        return states
 
-    _, seen = run_together([write, read])
-    assert all(state["n"] == state["copy"] == state["seq"] for state in seen)
+    _, states = run_together([write, read])
+    assert all(state["n"] == state["copy"] == state["seq"] for state in states)

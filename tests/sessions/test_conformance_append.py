@@ -16,8 +16,8 @@ from tests.sessions.build import APP, OWNER, USER, append, create, event, get
 
 async def test_the_event_that_was_appended_is_returned_itself(service):
     """Statement 45."""
-    sent = event("hello", {"a": 1})
-    assert await service.append_event(await create(service), sent) is sent
+    new_event = event("hello", {"a": 1})
+    assert await service.append_event(await create(service), new_event) is new_event
 
 
 async def test_a_partial_event_is_passed_through_and_leaves_no_trace(service):
@@ -58,9 +58,9 @@ async def test_a_deleted_session_is_refused(service):
 async def test_the_callers_copy_gets_the_event(service):
     """Statement 50."""
     session = await create(service)
-    sent = event("hello")
-    await service.append_event(session, sent)
-    assert session.events == [sent]
+    new_event = event("hello")
+    await service.append_event(session, new_event)
+    assert session.events == [new_event]
 
 
 async def test_the_callers_copy_gets_the_whole_delta(service):
@@ -73,11 +73,11 @@ async def test_the_callers_copy_gets_the_whole_delta(service):
 async def test_concurrent_appends_to_one_session_are_all_stored_in_order(service):
     """Statement 52: the parallel branches of an invocation share one copy of the session."""
     session = await create(service)
-    sent = [event(f"{number}", {"last": number, f"k{number}": number}) for number in range(20)]
-    await asyncio.gather(*(service.append_event(session, each) for each in sent))
+    new_events = [event(f"{number}", {"last": number, f"k{number}": number}) for number in range(20)]
+    await asyncio.gather(*(service.append_event(session, each) for each in new_events))
     stored_session = await get(service)
     assert [each.id for each in stored_session.events] == [each.id for each in session.events]
-    assert {each.id for each in stored_session.events} == {each.id for each in sent}
+    assert {each.id for each in stored_session.events} == {each.id for each in new_events}
     assert stored_session.state["last"] == stored_session.events[-1].actions.state_delta["last"]
     assert stored_session.state == session.state
 
@@ -85,10 +85,10 @@ async def test_concurrent_appends_to_one_session_are_all_stored_in_order(service
 async def test_append_of_identical_stored_event_is_ignored(service):
     """Statement 53."""
     session = await create(service)
-    sent = event("hello", {"n": 1, "temp:t": 1})
-    await service.append_event(session, sent)
+    new_event = event("hello", {"n": 1, "temp:t": 1})
+    await service.append_event(session, new_event)
     await append(session, service, {"n": 2})
-    await service.append_event(session, sent.model_copy(deep=True))
+    await service.append_event(session, new_event.model_copy(deep=True))
     stored_session = await get(service)
     assert len(stored_session.events) == len(session.events) == 2
     assert stored_session.state == {"n": 2}
@@ -165,22 +165,22 @@ async def test_append_to_unknown_session_leaves_the_copy_unchanged(service):
 async def test_refused_append_leaves_the_event_unchanged(service):
     """Statement 49: it can be appended once more, with its `temp:` keys. (ADK's SQL services take them out.)"""
     unknown = Session(app_name=APP, user_id=USER, id="never was")
-    sent = event("hello", {"kept": 1, "temp:t": 1})
-    before = sent.model_copy(deep=True)
+    new_event = event("hello", {"kept": 1, "temp:t": 1})
+    before = new_event.model_copy(deep=True)
     with pytest.raises(SessionNotFoundError):
-        await service.append_event(unknown, sent)
-    assert sent == before
+        await service.append_event(unknown, new_event)
+    assert new_event == before
 
 
 async def test_stale_append_leaves_the_event_unchanged(ours):
     """Statement 49."""
     stale = await create(ours)
     await append(await get(ours), ours, {"n": 1})
-    sent = event("hello", {"n": 2, "temp:t": 1})
+    new_event = event("hello", {"n": 2, "temp:t": 1})
     with pytest.raises(StaleSessionError):
-        await ours.append_event(stale, sent)
+        await ours.append_event(stale, new_event)
     fresh = await get(ours)
-    await ours.append_event(fresh, sent)
+    await ours.append_event(fresh, new_event)
     assert fresh.state == {"n": 2, "temp:t": 1}
 
 

@@ -19,9 +19,9 @@ async def test_temp_keys_are_readable_in_the_callers_copy(service):
 async def test_temp_keys_are_removed_from_the_event(service):
     """Statement 56."""
     session = await create(service)
-    sent = event(delta={"temp:draft": "x", "kept": 1})
-    await service.append_event(session, sent)
-    assert sent.actions.state_delta == {"kept": 1}
+    new_event = event(delta={"temp:draft": "x", "kept": 1})
+    await service.append_event(session, new_event)
+    assert new_event.actions.state_delta == {"kept": 1}
 
 
 async def test_temp_keys_are_not_stored(service):

@@ -67,11 +67,11 @@ async def test_reread_session_equals_the_appended_one(service):
 @pytest.mark.parametrize("field", sorted(set(Event.model_fields) - {"partial"}))
 async def test_every_field_of_an_event_comes_back(ours, field):
     """Statements 20 and 81, field by field. (A partial event is never stored.)"""
-    session, sent = await create(ours), full_event()
-    await ours.append_event(session, sent)
+    session, new_event = await create(ours), full_event()
+    await ours.append_event(session, new_event)
     [event] = (await get(ours)).events
-    assert getattr(sent, field) is not None
-    assert getattr(event, field) == getattr(sent, field)
+    assert getattr(new_event, field) is not None
+    assert getattr(event, field) == getattr(new_event, field)
 
 
 async def test_the_n_most_recent_events_come_in_order(service):

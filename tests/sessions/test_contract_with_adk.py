@@ -25,10 +25,10 @@ from tests.sessions.full_event import ACCESS_TOKEN, INTERNAL_MARK, auth_config, 
 from tests.sessions.strategies import credentials, events, json_values
 
 
-def as_rest_sends(sent: Event) -> Any:
+def as_rest_sends(new_event: Event) -> Any:
     """Return an event as ADK's server answers it (`cli/api_server.py`)."""
     return _redact_credential_secrets(
-        public_event(sent).model_dump(mode="json", by_alias=True, exclude_none=True)
+        public_event(new_event).model_dump(mode="json", by_alias=True, exclude_none=True)
     )
 
 
@@ -41,18 +41,18 @@ def test_session_keeps_its_revision_mark():
 
 def test_a_session_of_a_list_is_as_adks_class_makes_it():
     make = _adk.session_factory("a")
-    made, other = make("s", "u", {"n": 1}, 2.5, 7), make("s", "u", {"n": 1}, 2.5, 7)
+    session, other = make("s", "u", {"n": 1}, 2.5, 7), make("s", "u", {"n": 1}, 2.5, 7)
     checked = Session(app_name="a", user_id="u", id="s", state={"n": 1}, events=[], last_update_time=2.5)
-    assert made == other
+    assert session == other
     _adk.mark_revision(checked, 7)
-    assert made == checked
-    assert made.model_fields_set == checked.model_fields_set
-    assert made.model_dump() == checked.model_dump()
+    assert session == checked
+    assert session.model_fields_set == checked.model_fields_set
+    assert session.model_dump() == checked.model_dump()
     other.events.append(event())
     other.state["n"] = 2
     _adk.mark_revision(other, 8)
-    assert made == checked
-    assert made.model_copy(deep=True) == checked
+    assert session == checked
+    assert session.model_copy(deep=True) == checked
 
 
 def test_the_mark_of_a_foreign_store_is_no_revision():
@@ -121,41 +121,45 @@ def test_non_credentials_are_unchanged(value):
 
 
 @given(events)
-def test_final_response_agrees_with_adk(made):
-    body = made.model_dump(mode="json", by_alias=True, exclude_none=True)
-    assert wire.is_final_response(body) == made.is_final_response()
+def test_final_response_agrees_with_adk(new_event):
+    body = new_event.model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert wire.is_final_response(body) == new_event.is_final_response()
 
 
 @given(events)
-def test_stored_event_equals_adks_rest_response(made):
-    assert json.loads(event_mapping.to_record(made).data) == as_rest_sends(made)
+def test_stored_event_equals_adks_rest_response(new_event):
+    assert json.loads(event_mapping.to_record(new_event).data) == as_rest_sends(new_event)
 
 
 @given(events)
-def test_reread_event_equals_the_original(made):
-    record = event_mapping.to_record(made)
-    restored = event_mapping.from_row(record.data, record.private, made.id, made.invocation_id)
-    assert restored == made
+def test_reread_event_equals_the_original(new_event):
+    record = event_mapping.to_record(new_event)
+    restored = event_mapping.from_row(record.data, record.private, new_event.id, new_event.invocation_id)
+    assert restored == new_event
 
 
 async def test_pages_get_no_credential_and_the_agent_gets_it_back(ours):
     session = await create(ours)
     secret = {"token": auth_config().raw_auth_credential.model_dump(mode="json", by_alias=True)}
-    sent = full_event()
-    sent.actions.state_delta |= {"cred": secret, "user:cred": secret, "rawAuthCredential": {"apiKey": "k"}}
-    await ours.append_event(session, sent)
+    new_event = full_event()
+    new_event.actions.state_delta |= {
+        "cred": secret,
+        "user:cred": secret,
+        "rawAuthCredential": {"apiKey": "k"},
+    }
+    await ours.append_event(session, new_event)
 
     row = await units_of_work.read(EventRow.objects.get)
     assert ACCESS_TOKEN not in row.data + row.summary
     assert INTERNAL_MARK not in row.data
-    assert json.loads(row.data) == as_rest_sends(sent)
+    assert json.loads(row.data) == as_rest_sends(new_event)
     for value in await units_of_work.read(lambda: list(StateChange.objects.values_list("value", flat=True))):
         assert ACCESS_TOKEN not in value
         assert "apiKey" not in value
     assert not await units_of_work.read(SessionState.objects.filter(value__contains=ACCESS_TOKEN).exists)
 
     stored_session = await get(ours)
-    assert stored_session.events[0] == sent
+    assert stored_session.events[0] == new_event
     assert stored_session.events[0].custom_metadata[INTERNAL_MARK] is True
     config = stored_session.events[0].actions.requested_auth_configs["call-1"]
     assert config.raw_auth_credential.oauth2.access_token == ACCESS_TOKEN
@@ -172,24 +176,24 @@ async def test_an_event_without_secrets_is_stored_once(ours):
 async def test_bytes_round_trip(ours):
     session = await create(ours)
     blob = types.Blob(data=b"\xfb\xff\xfe" * 5, mime_type="image/png")
-    sent = event(content=types.Content(role="model", parts=[types.Part(inline_data=blob)]))
-    await ours.append_event(session, sent)
+    new_event = event(content=types.Content(role="model", parts=[types.Part(inline_data=blob)]))
+    await ours.append_event(session, new_event)
     assert (await get(ours)).events[0].content.parts[0].inline_data.data == b"\xfb\xff\xfe" * 5
 
 
 async def test_a_compaction_comes_back_with_its_range(ours):
     session = await create(ours)
-    sent = full_event()
-    await ours.append_event(session, sent)
+    new_event = full_event()
+    await ours.append_event(session, new_event)
     compaction = (await get(ours)).events[0].actions.compaction
     assert (compaction.start_timestamp, compaction.end_timestamp) == (1.25, 2.5)
-    assert compaction == sent.actions.compaction
+    assert compaction == new_event.actions.compaction
 
 
 async def test_every_action_comes_back(ours):
-    session, sent = await create(ours), full_event()
-    await ours.append_event(session, sent)
+    session, new_event = await create(ours), full_event()
+    await ours.append_event(session, new_event)
     [event] = (await get(ours)).events
-    for name in type(sent.actions).model_fields:
-        assert getattr(sent.actions, name) not in (None, {}), f"{name} is not tried"
-        assert getattr(event.actions, name) == getattr(sent.actions, name)
+    for name in type(new_event.actions).model_fields:
+        assert getattr(new_event.actions, name) not in (None, {}), f"{name} is not tried"
+        assert getattr(event.actions, name) == getattr(new_event.actions, name)

@@ -85,12 +85,12 @@ def test_sessions_deleted_together_are_restored_together_or_not_at_all():
     first, second = Story("s1"), Story("s2")
     done = deletion.delete([first.pk, second.pk])
     assert done.batch
-    taken = Story("s2")
+    taken_story = Story("s2")
     with pytest.raises(AlreadyExists, match=r"'s2' .* another session has its id now") as refusal:
         deletion.undo(done.batch.id)
     assert "Delete the session that has its id now" in refusal.value.hint
-    assert listed_pks() == {taken.pk}
-    deletion.delete([taken.pk])
+    assert listed_pks() == {taken_story.pk}
+    deletion.delete([taken_story.pk])
     deletion.undo(done.batch.id)
     assert listed_pks() == {first.pk, second.pk}
 
@@ -200,11 +200,11 @@ def test_empty_or_too_long_tag_is_refused(text: str):
 
 def test_a_session_has_a_bounded_number_of_tags():
     story = Story("s1")
-    for number in range(labels.MOST_TAGS):
+    for number in range(labels.MAX_TAGS):
         labels.tag([story.pk], f"tag {number}")
     with pytest.raises(BadInput, match="'s1' already has 20 tags"):
         labels.tag([story.pk], "one more")
-    assert SessionTag.objects.count() == labels.MOST_TAGS
+    assert SessionTag.objects.count() == labels.MAX_TAGS
 
 
 def test_too_long_title_is_refused():
@@ -213,24 +213,24 @@ def test_too_long_title_is_refused():
 
 
 def test_pinned_sessions_come_first_and_pages_join_without_a_gap():
-    made = []
+    pks = []
     for number in range(120):
         key = SessionKey("", "weather", "ann", f"s{number}")
-        made.append(writes.create_session(key, now=1000.0 + number).pk)
-    pinned = made[:25:1]
+        pks.append(writes.create_session(key, now=1000.0 + number).pk)
+    pinned = pks[:25:1]
     for pk in pinned:
         labels.pin([pk])
     AgentSession.objects.filter(pk__in=pinned).update(pinned_at=5.0)
-    seen: list[int] = []
+    page_pks: list[int] = []
     page = listing.list_page(listing.SessionFilter())
-    assert [row.pk for row in page.pinned] == sorted(pinned, reverse=True)[: listing.MOST_PINNED]
+    assert [row.pk for row in page.pinned] == sorted(pinned, reverse=True)[: listing.MAX_PINNED]
     while True:
-        seen += [row.pk for row in page.rows]
+        page_pks += [row.pk for row in page.rows]
         if not page.others.next:
             break
         page = listing.list_page(listing.SessionFilter(), page.others.next)
         assert page.pinned == []
-    assert len(seen) == len(set(seen)) == 120
+    assert len(page_pks) == len(set(page_pks)) == 120
 
 
 def test_view_stores_only_search_parameters():
@@ -268,11 +268,11 @@ def test_empty_or_too_long_view_name_is_refused(name: str):
 
 
 def test_there_is_a_bounded_number_of_views():
-    for number in range(saved_views.MOST_VIEWS):
+    for number in range(saved_views.MAX_VIEWS):
         saved_views.save(f"View {number}", "q=a")
-    with pytest.raises(BadInput, match=f"already {saved_views.MOST_VIEWS} views"):
+    with pytest.raises(BadInput, match=f"already {saved_views.MAX_VIEWS} views"):
         saved_views.save("Other", "q=b")
-    assert SavedView.objects.count() == saved_views.MOST_VIEWS
+    assert SavedView.objects.count() == saved_views.MAX_VIEWS
 
 
 async def test_server_purges_at_start_and_after_failures(

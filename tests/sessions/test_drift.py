@@ -226,9 +226,9 @@ def test_ledger_agrees_with_folded_events(db, seeds, program):
     stories = [Story("s1", seeds, app=app), Story("s2", app=app)]
     for which, delta, removed in program:
         present = {**history.state_at(stories[which].session).merge_scopes(), **delta}
-        taken = [name for name in removed if name in present and name not in delta]
-        if delta or taken:
-            writes.edit_state(stories[which].key, delta, removed=taken)
+        removed_names = [name for name in removed if name in present and name not in delta]
+        if delta or removed_names:
+            writes.edit_state(stories[which].key, delta, removed=removed_names)
     for story in stories:
         stored = history.state_at(story.session).merge_scopes()
         folded = drift.fold_events(story.session)
@@ -248,8 +248,8 @@ def test_ledger_agrees_with_folded_events(db, seeds, program):
                     assert (entry.stored, entry.folded) == (None, "null")
 
 
-def _json(held: dict[str, Any], name: str) -> str | None:
-    return json.dumps(held[name], ensure_ascii=False) if name in held else None
+def _json(values: dict[str, Any], name: str) -> str | None:
+    return json.dumps(values[name], ensure_ascii=False) if name in values else None
 
 
 def test_a_session_without_state_has_no_drift(how):

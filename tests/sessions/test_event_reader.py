@@ -148,8 +148,8 @@ def test_event_with_every_field_is_read_as_adk_reads_it():
 
 
 @given(events)
-def test_written_events_are_read_as_adk_reads_them(made):
-    assert_read_as_adk_reads(written(made))
+def test_written_events_are_read_as_adk_reads_them(new_event):
+    assert_read_as_adk_reads(written(new_event))
 
 
 @pytest.mark.filterwarnings("ignore:.*is not a valid")

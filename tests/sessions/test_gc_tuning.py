@@ -30,21 +30,21 @@ def test_collection_resumes_after_failure():
 
 
 def test_collection_resumes_after_the_last_thread():
-    inside, seen = Barrier(2), []
+    inside, states = Barrier(2), []
 
     def read(leaves_first: bool) -> None:
         with pause_collector():
             inside.wait(timeout=60)
             if not leaves_first:
                 inside.wait(timeout=60)
-                seen.append(gc.isenabled())
+                states.append(gc.isenabled())
         if leaves_first:
             inside.wait(timeout=60)
 
     with ThreadPoolExecutor(2) as pool:
         for future in [pool.submit(read, first) for first in (True, False)]:
             future.result(timeout=60)
-    assert seen == [False]
+    assert states == [False]
     assert gc.isenabled()
 
 

@@ -190,9 +190,9 @@ async def test_two_long_keys_that_begin_alike_are_two_keys(ours):
 )
 async def test_unstorable_key_is_stored_under_the_nearest_text(ours, key, remaining):
     session = await create(ours)
-    sent = event()
-    sent.actions.state_delta[key] = 1
-    await ours.append_event(session, sent)
+    new_event = event()
+    new_event.actions.state_delta[key] = 1
+    await ours.append_event(session, new_event)
     await append(session, ours, {"next": 1})
     assert (await get(ours)).state == {remaining: 1, "next": 1}
 
@@ -209,7 +209,7 @@ BAD = "nul \x00 lone \ud800 end"
 
 async def test_hostile_text_in_any_field_never_loses_the_event(ours):
     session = await create(ours)
-    sent = event(
+    new_event = event(
         BAD,
         {"k": BAD},
         author=f"agent {BAD}",
@@ -221,11 +221,11 @@ async def test_hostile_text_in_any_field_never_loses_the_event(ours):
         output={BAD: [BAD]},
         long_running_tool_ids={BAD},
     )
-    await ours.append_event(session, sent)
+    await ours.append_event(session, new_event)
     [stored_event] = (await get(ours)).events
     clean = BAD.replace("\ud800", "\ufffd")
     assert (stored_event.id, stored_event.error_message, stored_event.branch) == (
-        sent.id,
+        new_event.id,
         clean,
         f"root.{clean}",
     )
@@ -272,19 +272,19 @@ HOSTILE_EVENTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", HOSTILE_EVENTS)
 async def test_event_with_non_json_part_is_stored_with_the_rest(ours, name):
     session = await create(ours)
-    sent = event(delta={"k": 1}, error_message="kept", **HOSTILE_EVENTS[name])
-    await ours.append_event(session, sent)
+    new_event = event(delta={"k": 1}, error_message="kept", **HOSTILE_EVENTS[name])
+    await ours.append_event(session, new_event)
     await append(session, ours, {"k": 2})
     stored_session = await get(ours)
     assert [each.id for each in stored_session.events] == [each.id for each in session.events]
     assert stored_session.events[0].error_message == "kept"
     assert stored_session.state == {"k": 2}
-    if sent.content:
+    if new_event.content:
         call = stored_session.events[0].get_function_calls()[0]
         assert (call.id, call.name, set(call.args)) == (
             "c1",
             "look",
-            set(sent.content.parts[0].function_call.args),
+            set(new_event.content.parts[0].function_call.args),
         )
     for row in await units_of_work.read(lambda: list(EventRow.objects.all())):
         json.loads(row.data, parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
@@ -358,9 +358,9 @@ hostile = st.recursive(
 
 @given(hostile)
 def test_the_canonical_form_is_json_that_every_database_stores(value):
-    made = scopes.canonicalize(value)
-    made.public.encode()
-    assert json.loads(made.public, parse_constant=pytest.fail) == made.data
+    canonical_value = scopes.canonicalize(value)
+    canonical_value.public.encode()
+    assert json.loads(canonical_value.public, parse_constant=pytest.fail) == canonical_value.data
 
 
 @given(hostile)
@@ -372,9 +372,9 @@ def test_the_canonical_form_of_a_canonical_form_is_itself_and_has_no_note(value)
 
 @given(json_values)
 def test_json_values_stay_unchanged(value):
-    made = scopes.canonicalize(value)
-    assert json.dumps(made.data) == json.dumps(value)
-    assert made.note == ""
+    canonical_value = scopes.canonicalize(value)
+    assert json.dumps(canonical_value.data) == json.dumps(value)
+    assert canonical_value.note == ""
 
 
 @given(st.dictionaries(texts | st.just("authType"), json_values, max_size=4))

@@ -175,9 +175,9 @@ def test_program_that_sees_migrations_being_recorded_waits_for_the_rest(store, m
     looks = iter([SchemaTooOld("Some are recorded.", hint=""), False])
 
     def look() -> bool:
-        if isinstance(seen := next(looks), Exception):
-            raise seen
-        return seen
+        if isinstance(step := next(looks), Exception):
+            raise step
+        return step
 
     monkeypatch.setattr(schema, "_is_behind", look)
     monkeypatch.setattr(schema, "call_command", lambda *what, **how: pytest.fail("It migrates."))
@@ -191,7 +191,7 @@ def test_migrations_of_a_foreign_project_are_its_own_to_apply(store, monkeypatch
     monkeypatch.setattr(schema, "_is_behind", lambda: next(looks))
     monkeypatch.setattr(schema, "call_command", lambda *what, **how: migrated.append(what))
     schema.ensure_schema()
-    assert migrated == [("migrate", "sessions_app"), ("migrate", "evals_app")]
+    assert migrated == [("migrate", app) for app in schema.APPS]
 
 
 def test_waiting_for_another_store_of_the_folder_names_the_folder(tmp_path, monkeypatch):

@@ -63,12 +63,12 @@ class Sessions(RuleBasedStateMachine):
         assert comparable(ours) == comparable(adks)
         if adks is None:
             return
-        sent = event(delta=delta, timestamp=float(next(self.clock)))
+        new_event = event(delta=delta, timestamp=float(next(self.clock)))
         for service, session in ((self.ours, ours), (self.adks, adks)):
-            self.loop.run_until_complete(service.append_event(session, sent.model_copy(deep=True)))
+            self.loop.run_until_complete(service.append_event(session, new_event.model_copy(deep=True)))
         assert ours.state == adks.state
         again = self.outcome(self.adks, "get_session", {"user_id": user_id, "session_id": session_id})
-        self.states[sent.id] = again.state
+        self.states[new_event.id] = again.state
 
     @rule(user_id=users, session_id=ids)
     def delete(self, **fields: Any) -> None:
@@ -89,8 +89,8 @@ class Sessions(RuleBasedStateMachine):
 
     @invariant()
     def the_ledger_tells_the_same(self) -> None:
-        known = self.loop.run_until_complete(self.adks.list_sessions(app_name=self.app)).sessions
-        states = {(session.user_id, session.id): session.state for session in known}
+        sessions = self.loop.run_until_complete(self.adks.list_sessions(app_name=self.app)).sessions
+        states = {(session.user_id, session.id): session.state for session in sessions}
         self.loop.run_until_complete(units_of_work.read(self.check_ledger, states))
 
     def check_ledger(self, states: dict[tuple[str, str], dict[str, Any]]) -> None:

@@ -107,12 +107,12 @@ def read_all(reader: OutputReader, program: str) -> int:
 
 
 def test_all_output_of_both_streams_is_read_and_little_is_passed_on():
-    shown_output, seen = Shown(), []
-    reader = OutputReader(OutputLimit(shown_output, limit=100_000), seen.append)
+    shown_output, lines = Shown(), []
+    reader = OutputReader(OutputLimit(shown_output, limit=100_000), lines.append)
 
     assert read_all(reader, PRINTS) == 0
 
-    everything = b"".join(seen)
+    everything = b"".join(lines)
     assert len(everything) == 2 * 100 * 1000 * 100 + 1_000_000 + len("last words\n")
     assert everything.endswith(b"last words\n")
     assert 100_000 <= len(shown_output.data) < 101_000

@@ -332,8 +332,8 @@ def test_a_realm_is_deleted_with_its_state_ledger_artifacts_and_memory():
     assert memory.search(owner, "tea", 10) == []
     assert not Artifact.objects.exists()
     assert list(content_files.list_names()) == []
-    left = set(StateChange.objects.values_list("from_session", flat=True))
-    assert left == {"other", "real"}
+    owners = set(StateChange.objects.values_list("from_session", flat=True))
+    assert owners == {"other", "real"}
 
 
 def test_real_life_is_never_deleted_as_a_realm():

@@ -12,9 +12,9 @@ def test_every_choice_names_a_test_that_there_is():
     page = (ROOT / "docs/semantics.md").read_text()
     folders = (ROOT / "tests" / name for name in ("sessions", "remote"))
     code = "\n".join(file.read_text() for folder in folders for file in folder.rglob("test_*.py"))
-    named, defined = re.findall(r"`(test_\w+)`", page), set(re.findall(r"def (test_\w+)", code))
-    assert len(named) > 30
-    assert not [name for name in named if name not in defined]
+    test_names, defined = re.findall(r"`(test_\w+)`", page), set(re.findall(r"def (test_\w+)", code))
+    assert len(test_names) > 30
+    assert not [name for name in test_names if name not in defined]
 
 
 def test_every_row_of_a_choice_names_a_test():

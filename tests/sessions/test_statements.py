@@ -51,12 +51,14 @@ def test_no_statement_of_the_hot_path_holds_a_percent_sign_of_its_own():
     for module in (ledger, event_rows, writes, records):
         values = [
             value
-            for held in vars(module).values()
-            for value in (held.values() if type(held) is dict else [held])
+            for attribute in vars(module).values()
+            for value in (attribute.values() if type(attribute) is dict else [attribute])
         ]
-        written = [text for text in values if str(text).startswith(("INSERT", "SELECT", "UPDATE", "DELETE"))]
-        assert written
-        assert all("%" not in text.replace("%s", "") for text in written)
+        statements = [
+            text for text in values if str(text).startswith(("INSERT", "SELECT", "UPDATE", "DELETE"))
+        ]
+        assert statements
+        assert all("%" not in text.replace("%s", "") for text in statements)
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="the plan is SQLite's")

@@ -112,11 +112,11 @@ async def test_tool_writes_by_context_are_tracked(ours):
 
 async def test_a_value_changed_after_its_event_was_stored_is_noticed(ours):
     await create(ours)
-    held: list[list[int]] = []
+    values: list[list[int]] = []
 
     def first(tool_context: ToolContext) -> str:
-        held.append([1])
-        tool_context.state["cart"] = held[0]
+        values.append([1])
+        tool_context.state["cart"] = values[0]
         return "ok"
 
     def second(tool_context: ToolContext) -> str:
@@ -189,9 +189,9 @@ names = st.sampled_from(["a", "b", "user:a", "app:a", "temp:a"]) | texts
     start=st.dictionaries(names, json_values, max_size=4),
     deltas=st.lists(st.dictionaries(names, json_values, max_size=3), max_size=3),
     meddled=st.dictionaries(names, json_values, max_size=3),
-    taken=st.sets(names, max_size=2),
+    removed_keys=st.sets(names, max_size=2),
 )
-def test_exactly_the_keys_that_differ_from_the_fold_are_noticed(start, deltas, meddled, taken):
+def test_exactly_the_keys_that_differ_from_the_fold_are_noticed(start, deltas, meddled, removed_keys):
     copy = StateCopy.of(start)
     folded, own = dict(start), json.loads(json.dumps(start))
     for delta in deltas:
@@ -200,11 +200,11 @@ def test_exactly_the_keys_that_differ_from_the_fold_are_noticed(start, deltas, m
         folded.update(delta)
         own.update(delta)
     own.update(meddled)
-    for name in taken:
+    for name in removed_keys:
         own.pop(name, None)
 
-    def text(held: dict[str, Any], name: str) -> str | None:
-        return json.dumps(held[name]) if name in held else None
+    def text(values: dict[str, Any], name: str) -> str | None:
+        return json.dumps(values[name]) if name in values else None
 
     expected = {
         name

@@ -20,16 +20,16 @@ def test_every_name_is_listed_once_in_order(django_assert_num_queries):
         labels.tag([story.pk], "bug")
     indexing.index_all()
     with django_assert_num_queries(9):
-        known = vocabulary.read_vocabulary()
-    assert (known.apps, known.users, known.tags) == (["weather", "writer"], ["ann"], ["bug"])
-    assert known.tools == ["get_weather"]
-    assert "forecaster" in known.authors
-    assert sorted(known.keys) == ["app:shared", "city", "own", "user:tier"]
+        words = vocabulary.read_vocabulary()
+    assert (words.apps, words.users, words.tags) == (["weather", "writer"], ["ann"], ["bug"])
+    assert words.tools == ["get_weather"]
+    assert "forecaster" in words.authors
+    assert sorted(words.keys) == ["app:shared", "city", "own", "user:tier"]
 
 
 def test_empty_store_has_an_empty_vocabulary():
-    known = vocabulary.read_vocabulary()
-    assert not any([known.apps, known.users, known.tools, known.authors, known.tags, known.keys])
+    words = vocabulary.read_vocabulary()
+    assert not any([words.apps, words.users, words.tools, words.authors, words.tags, words.keys])
 
 
 def test_names_beyond_the_limit_exist():
@@ -39,9 +39,9 @@ def test_names_beyond_the_limit_exist():
         story.calls("z_tool", "c2")
         labels.tag([story.pk], f"{user}'s")
     indexing.index_all()
-    known = vocabulary.read_vocabulary(most=1, newest=1)
+    words = vocabulary.read_vocabulary(most=1, newest=1)
     there = {("user", "zoe"), ("tool", "z_tool"), ("tag", "zoe's"), ("key", "user:z"), ("app", "weather")}
-    assert not any(name in known.of(kind) for kind, name in there - {("key", "user:z"), ("app", "weather")})
+    assert not any(name in words.of(kind) for kind, name in there - {("key", "user:z"), ("app", "weather")})
     absent = {(kind, f"{name}?") for kind, name in there} | {
         ("key", "z"),
         ("key", "temp:z"),
@@ -51,9 +51,9 @@ def test_names_beyond_the_limit_exist():
 
 
 def test_the_number_of_names_is_bounded():
-    tools = [f"tool_{number:03}" for number in range(vocabulary.MOST_NAMES + 2)]
+    tools = [f"tool_{number:03}" for number in range(vocabulary.MAX_NAMES + 2)]
     story = Story("s1")
     for start in range(0, len(tools), 40):
         story.add(*({"functionCall": {"id": tool, "name": tool}} for tool in tools[start : start + 40]))
     indexing.index_all()
-    assert vocabulary.read_vocabulary().tools == tools[: vocabulary.MOST_NAMES]
+    assert vocabulary.read_vocabulary().tools == tools[: vocabulary.MAX_NAMES]

@@ -27,13 +27,13 @@ def model_event(*parts: types.Part, **fields: Any) -> Event:
     return event(content=types.Content(role="model", parts=list(parts)), **fields)
 
 
-def summary(made: Event) -> dict[str, Any]:
-    values: dict[str, Any] = json.loads(event_mapping.to_record(made).summary)
+def summary(new_event: Event) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(event_mapping.to_record(new_event).summary)
     return values
 
 
 @pytest.mark.parametrize(
-    ("made", "kind"),
+    ("new_event", "kind"),
     [
         (model_event(SAID, author="user"), EventKind.USER),
         (model_event(SAID), EventKind.AGENT),
@@ -52,33 +52,33 @@ def summary(made: Event) -> dict[str, Any]:
         (Event(author="agent", output_transcription=types.Transcription(text="hi")), EventKind.AGENT),
     ],
 )
-def test_each_of_the_seven_kinds_is_recognized(made, kind):
-    assert event_mapping.to_record(made).kind == kind
+def test_each_of_the_seven_kinds_is_recognized(new_event, kind):
+    assert event_mapping.to_record(new_event).kind == kind
 
 
 def test_summary_has_the_fields_of_a_row():
-    shown = summary(full_event())
-    assert shown["text"] == "hello"
-    assert shown["thought"] == "hm"
-    assert shown["calls"] == [
+    row = summary(full_event())
+    assert row["text"] == "hello"
+    assert row["thought"] == "hm"
+    assert row["calls"] == [
         {"id": "call-1", "name": "look", "args": {"where": "null", "n": str(2**60)}, "waiting": True}
     ]
-    assert shown["results"] == [
+    assert row["results"] == [
         {"id": "call-1", "name": "look", "result": '{"found":[true,null]}', "failed": False}
     ]
-    assert shown["media"] == [
+    assert row["media"] == [
         {"mime": "image/png", "name": "a.png", "size": 256, "pointer": "/content/parts/2"},
         {"mime": "text/plain", "name": "", "uri": "gs://b/f", "pointer": "/content/parts/3"},
     ]
-    assert (shown["heard"], shown["voiced"]) == ("in", "out")
-    assert shown["sources"] == [{"title": "x", "uri": "https://example.org"}]
-    assert shown["searched"] == ["weather"]
-    assert shown["compaction"] == {"start": 1.25, "end": 2.5, "text": "what was said"}
-    assert shown["delta"] == ["a", "app:b", "user:c"]
-    assert shown["artifacts"] == {"report.txt": 3}
-    assert shown["error"] == {"code": "429", "message": "quota"}
-    assert shown["tokens"] == {"prompt": 11, "output": 7, "total": 18, "thoughts": 3}
-    assert shown["signals"]["transferToAgent"] == "other"
+    assert (row["heard"], row["voiced"]) == ("in", "out")
+    assert row["sources"] == [{"title": "x", "uri": "https://example.org"}]
+    assert row["searched"] == ["weather"]
+    assert row["compaction"] == {"start": 1.25, "end": 2.5, "text": "what was said"}
+    assert row["delta"] == ["a", "app:b", "user:c"]
+    assert row["artifacts"] == {"report.txt": 3}
+    assert row["error"] == {"code": "429", "message": "quota"}
+    assert row["tokens"] == {"prompt": 11, "output": 7, "total": 18, "thoughts": 3}
+    assert row["signals"]["transferToAgent"] == "other"
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,9 @@ def test_call_awaiting_confirmation_has_not_failed():
         )
         for name in ("asks", "fails")
     ]
-    made = model_event(*[types.Part(function_response=answer) for answer in answers])
-    made.actions.requested_tool_confirmations = {"asks": ToolConfirmation(hint="Sure?")}
-    assert [result["failed"] for result in summary(made)["results"]] == [False, True]
+    new_event = model_event(*[types.Part(function_response=answer) for answer in answers])
+    new_event.actions.requested_tool_confirmations = {"asks": ToolConfirmation(hint="Sure?")}
+    assert [result["failed"] for result in summary(new_event)["results"]] == [False, True]
 
 
 @pytest.mark.parametrize("first", ["no such account", "This tool call requires confirmation"])
@@ -225,7 +225,7 @@ def test_media_that_a_tool_answers_with_have_a_place_of_their_own():
 def test_source_found_and_cited_is_listed_once():
     web = types.GroundingChunkWeb(uri="https://example.org/a", title="A")
     retrieved_context = types.GroundingChunkRetrievedContext(uri="gs://b/c")
-    made = model_event(
+    new_event = model_event(
         SAID,
         grounding_metadata=types.GroundingMetadata(
             grounding_chunks=[
@@ -236,7 +236,7 @@ def test_source_found_and_cited_is_listed_once():
         ),
         citation_metadata=types.CitationMetadata(citations=[types.Citation(uri="https://example.org/a")]),
     )
-    assert summary(made)["sources"] == [
+    assert summary(new_event)["sources"] == [
         {"title": "A", "uri": "https://example.org/a"},
         {"title": "gs://b/c", "uri": "gs://b/c"},
     ]
@@ -251,7 +251,7 @@ def test_summary_is_bounded_for_any_event():
     call = types.FunctionCall(id=long, name=long, args={long: long})
     response = types.FunctionResponse(id=long, name=long, response={long: long})
     blob = types.FileData(file_uri=long, mime_type=long, display_name=long)
-    made = model_event(
+    new_event = model_event(
         types.Part(text=long),
         types.Part(text=long, thought=True),
         types.Part(function_call=call),
@@ -263,17 +263,17 @@ def test_summary_is_bounded_for_any_event():
         model_version=long,
         output=long,
     )
-    made.actions.artifact_delta = {long: 1}
-    made.actions.transfer_to_agent = long
-    made.node_info.path = long
-    record = event_mapping.to_record(made)
+    new_event.actions.artifact_delta = {long: 1}
+    new_event.actions.transfer_to_agent = long
+    new_event.node_info.path = long
+    record = event_mapping.to_record(new_event)
     assert len(record.summary) < 20_000
     assert json.loads(record.summary)["cut"]
 
 
 def test_summary_lists_calls_by_name_and_counts_what_it_leaves_out():
-    made = model_event(*[CALL] * 1_200, delta={f"k{number}": 1 for number in range(200)})
-    short = summary(made)
+    new_event = model_event(*[CALL] * 1_200, delta={f"k{number}": 1 for number in range(200)})
+    short = summary(new_event)
     assert {name: len(value) for name, value in short.items()} == {"calls": 1_000, "delta": 50, "more": 2}
     assert short["more"] == {"calls": 200, "delta": 150}
     assert [bool(call["args"]) for call in short["calls"]] == [True] * 50 + [False] * 950
@@ -288,17 +288,17 @@ def test_build_record_leaves_the_wire_event_unchanged():
 
 
 def test_event_without_actions_is_accepted():
-    made = {"id": "e1", "timestamp": 1.0, "author": "agent"}
-    record = events.build_record(made)
+    wire_event = {"id": "e1", "timestamp": 1.0, "author": "agent"}
+    record = events.build_record(wire_event)
     assert (record.writes, record.kind) == ([], EventKind.CONTROL)
 
 
 @pytest.mark.parametrize("count", ["many", None, [], {}, -1, 1.5, "7"])
 def test_a_count_of_tokens_that_is_none_counts_nothing(count: Any):
     usage = {"promptTokenCount": 3, "candidatesTokenCount": count}
-    made = events.build_record({"id": "e1", "timestamp": 1.0, "usageMetadata": usage})
-    assert made.total_tokens == 3
-    assert json.loads(made.summary)["tokens"] == {"prompt": 3, "total": 3}
+    record = events.build_record({"id": "e1", "timestamp": 1.0, "usageMetadata": usage})
+    assert record.total_tokens == 3
+    assert json.loads(record.summary)["tokens"] == {"prompt": 3, "total": 3}
 
 
 @pytest.mark.parametrize(
@@ -316,9 +316,9 @@ def test_a_count_of_tokens_that_is_none_counts_nothing(count: Any):
 )
 def test_tokens_of_an_event_are_counted_whichever_are_reported(usage: dict[str, int], counts: dict[str, int]):
     wire = {f"{name}TokenCount": count for name, count in usage.items()}
-    made = events.build_record({"id": "e1", "timestamp": 1.0, "usageMetadata": wire})
-    assert json.loads(made.summary)["tokens"] == counts
-    assert made.total_tokens == counts.get("total", 0)
+    record = events.build_record({"id": "e1", "timestamp": 1.0, "usageMetadata": wire})
+    assert json.loads(record.summary)["tokens"] == counts
+    assert record.total_tokens == counts.get("total", 0)
 
 
 def test_usage_that_is_no_object_counts_nothing():

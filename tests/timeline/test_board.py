@@ -19,12 +19,12 @@ from sessions_app.store.state.history import WRITES_COUNTED
 from tests.timeline.story import Story, many_keys
 
 
-def names(shown: Board) -> list[str]:
-    return [entry.name for entry in shown.entries]
+def names(board: Board) -> list[str]:
+    return [entry.name for entry in board.entries]
 
 
-def entry(shown: Board, name: str) -> BoardEntry:
-    return next(entry for entry in shown.entries if entry.name == name)
+def entry(board: Board, name: str) -> BoardEntry:
+    return next(entry for entry in board.entries if entry.name == name)
 
 
 @pytest.fixture
@@ -269,9 +269,9 @@ def test_writes_are_counted_up_to_a_limit(session_story):
 def test_of_a_large_value_only_the_beginning_is_read(session_story):
     session_story.says("x", delta={"big": "y" * 100_000})
     with CaptureQueriesContext(connection) as queries:
-        shown = entry(read_board(session_story.session), "big")
-    assert len(shown.value) == BRIEF_LENGTH
-    assert shown.opens
+        big_entry = entry(read_board(session_story.session), "big")
+    assert len(big_entry.value) == BRIEF_LENGTH
+    assert big_entry.opens
     assert not [
         query for query in queries if re.search(r'(?<!\()"sessions_app_statechange"\."value"', query["sql"])
     ]
@@ -280,8 +280,8 @@ def test_of_a_large_value_only_the_beginning_is_read(session_story):
 # --- What is different from the board that a reader has ---
 
 
-def whole(shown: Board) -> list[list[BoardEntry]]:
-    return [column.entries for column in shown.columns]
+def whole(board: Board) -> list[list[BoardEntry]]:
+    return [column.entries for column in board.columns]
 
 
 def merge_boards(had: Board, news: Board) -> list[list[BoardEntry]]:
@@ -304,11 +304,14 @@ def test_board_at_any_event_is_derivable_from_any_other(session_story, limit):
     session = session_story.session
     events = [session_story.event(seq) for seq in range(1, session.last_seq + 1)]
     boards = {event.seq: read_board(session, event, limit=limit, watched=["count"]) for event in events}
-    for known in events:
-        board = ClientBoard(known, boards[known.seq].mark)
+    for base in events:
+        board = ClientBoard(base, boards[base.seq].mark)
         for event in events:
             news = read_board(session, event, limit=limit, watched=["count"], client_board=board)
-            assert merge_boards(boards[known.seq], news) == whole(boards[event.seq]), (known.seq, event.seq)
+            assert merge_boards(boards[base.seq], news) == whole(boards[event.seq]), (
+                base.seq,
+                event.seq,
+            )
             assert news.tabs() == boards[event.seq].tabs()
             assert news.hidden == boards[event.seq].hidden
 
@@ -330,8 +333,8 @@ def test_reader_with_outdated_board_gets_all_of_it(session_story):
 @pytest.mark.usefixtures("low_key_limit")
 @pytest.mark.parametrize("others", [{}, many_keys()], ids=["few keys", "very many keys"])
 def test_hidden_keys_are_counted_at_any_number(session_story, others):
-    written = {f"k{number}": number for number in range(9)} | {"user:unit": "C"}
-    session_story.says("d", delta=written | others)
+    delta = {f"k{number}": number for number in range(9)} | {"user:unit": "C"}
+    session_story.says("d", delta=delta | others)
     writes.edit_state(session_story.key, {"k3": 3}, removed=["k1"])
     session_story.told += 1
     session_story.says("e", delta={"k7": "here", "user:new": 1})
@@ -350,8 +353,8 @@ def test_hidden_keys_are_counted_at_any_number(session_story, others):
 @pytest.mark.usefixtures("low_key_limit")
 @pytest.mark.parametrize("others", [{}, many_keys()], ids=["few keys", "very many keys"])
 def test_keys_are_found_by_part_of_their_name(session_story, others):
-    written = {"unit_price": 1, "a%b": 1, "a_b": 1, "temp:unit": 1}
-    session_story.says("d", delta=written | others, keep_temp=True)
+    delta = {"unit_price": 1, "a%b": 1, "a_b": 1, "temp:unit": 1}
+    session_story.says("d", delta=delta | others, keep_temp=True)
     board = read_board(session_story.session, session_story.event(4), like="UNIT")
     assert names(board) == ["unit_price", "user:unit", "temp:unit"]
     assert board.tabs()[0] == ("all", 3)

@@ -18,7 +18,7 @@ from tests.sessions.full_event import full_event
 from tests.timeline.session_page import event, session_path
 from tests.timeline.story import START, Story
 
-MOST_ELEMENTS = 1_500
+MAX_ELEMENTS = 1_500
 """Of one event in a timeline, whatever it holds."""
 
 
@@ -39,10 +39,15 @@ def blob(mime: str, name: str = "") -> dict[str, Any]:
 
 def test_event_with_every_field_shows_each_by_its_type(story, get):
     body = event_mapping.to_wire(full_event())
-    known = {
+    header_fields = {
         name: body.pop(name) for name in ("id", "timestamp", "invocationId", "author", "actions", "content")
     }
-    seq = story.add(*known["content"]["parts"], author=known["author"], actions=known["actions"], **body)
+    seq = story.add(
+        *header_fields["content"]["parts"],
+        author=header_fields["author"],
+        actions=header_fields["actions"],
+        **body,
+    )
     row = event(get(session_path(story)), seq)
     for text in (
         "heard in",
@@ -156,6 +161,60 @@ def test_a_placeholder_of_an_uploaded_file_leads_to_the_file(add_and_show, story
     assert link.text == "plan & co.pdf"
 
 
+def test_placeholder_of_an_uploaded_image_is_shown_as_thumbnail(add_and_show, story):
+    row = add_and_show(
+        {"text": 'Look: [Uploaded Artifact: "photo.png"]'},
+        author="user",
+        actions={"artifactDelta": {"photo.png": 0}},
+    )
+    image = row.one("img")
+    assert image.attrs["src"] == f"/sessions/id/{story.pk}/artifacts/?name=photo.png&version=0&content=1"
+    assert "Uploaded Artifact" not in row.text
+    assert "Look:" in row.text
+
+
+def test_uploaded_image_of_unknown_version_is_a_link_without_a_thumbnail(add_and_show):
+    row = add_and_show({"text": '[Uploaded Artifact: "photo.png"]'}, author="user")
+    assert row.one("a", "badge").text == "photo.png"
+    assert not row.all("img")
+
+
+def test_uploaded_file_leads_to_the_version_that_its_turn_saved(story, get):
+    placeholder = '[Uploaded Artifact: "photo.png"]'
+    seqs = []
+    for version in (0, 1):
+        story.invocation = f"turn-{version}"
+        seqs.append(story.asks(placeholder))
+        story.add(actions={"artifactDelta": {"photo.png": version}})
+    story.add(actions={"artifactDelta": {"photo.png": 9}})
+    page = get(session_path(story))
+    address = f"/sessions/id/{story.pk}/artifacts/?name=photo.png"
+    for version, seq in enumerate(seqs):
+        row = event(page, seq)
+        assert {link.attrs["href"] for link in row.one("div", "event-body").all("a")} == {
+            f"{address}&version={version}"
+        }
+        assert row.one("img").attrs["src"] == f"{address}&version={version}&content=1"
+
+
+def test_uploaded_file_prefers_the_version_of_its_own_event(story, get):
+    seq = story.add(
+        {"text": '[Uploaded Artifact: "a.pdf"]'}, author="user", actions={"artifactDelta": {"a.pdf": 3}}
+    )
+    story.add(actions={"artifactDelta": {"a.pdf": 4}})
+    links = event(get(session_path(story)), seq).all("a", "badge")
+    assert {link.attrs["href"] for link in links} == {
+        f"/sessions/id/{story.pk}/artifacts/?name=a.pdf&version=3"
+    }
+
+
+def test_placeholder_in_text_of_an_agent_stays_as_it_is(add_and_show):
+    row = add_and_show({"text": 'I got [Uploaded Artifact: "photo.png"]'})
+    assert 'I got [Uploaded Artifact: "photo.png"]' in row.text
+    assert not row.all("img")
+    assert not row.all("a", "badge")
+
+
 def test_a_saved_artifact_leads_to_the_version_that_was_saved(add_and_show, story):
     row = add_and_show(actions={"artifactDelta": {"user:plan.md": 2}})
     [link] = row.all("a", "badge")
@@ -264,7 +323,7 @@ HOSTILE = {
 @pytest.mark.parametrize("author", ["agent", "user"])
 def test_hostile_text_is_inert_and_rendered_fast(add_and_show, name, author):
     row = add_and_show({"text": HOSTILE[name]}, {"text": HOSTILE[name], "thought": True}, author=author)
-    assert len(list(row)) < MOST_ELEMENTS
+    assert len(list(row)) < MAX_ELEMENTS
     assert not row.all("script")
     assert not row.all("img")
 

@@ -18,14 +18,14 @@ FULL: dict[str, Any] = full_event().model_dump(exclude_none=True, by_alias=True,
 
 
 def test_every_field_of_adks_event_has_a_place():
-    named = {to_camel(name) for name in Event.model_fields}
-    known = (
+    field_names = {to_camel(name) for name in Event.model_fields}
+    shown_names = (
         event_details.SHOWN_SEPARATELY
         | event_details.SPECIAL
         | set(event_details.LABELS)
         | set(event_details.TREES)
     )
-    assert named <= known, named - known
+    assert field_names <= shown_names, field_names - shown_names
 
 
 def test_nothing_of_a_full_event_is_called_unknown_or_left_out():
@@ -101,10 +101,10 @@ def test_every_field_of_adks_actions_has_a_label():
 
 
 def test_objects_and_lists_are_shown_as_json():
-    shown = {action.name: action.value for action in describe_actions(FULL["actions"])}
-    assert shown["agentState"] == {"step": 2, "nothing": None}
-    assert shown["setModelResponse"] == {"structured": [1]}
-    assert shown["escalate"] is shown["rewindBeforeInvocationId"] is None
+    values = {action.name: action.value for action in describe_actions(FULL["actions"])}
+    assert values["agentState"] == {"step": 2, "nothing": None}
+    assert values["setModelResponse"] == {"structured": [1]}
+    assert values["escalate"] is values["rewindBeforeInvocationId"] is None
 
 
 def test_unknown_action_is_kept():

@@ -142,10 +142,10 @@ def test_the_difference_is_that_of_the_two_states(db, program, seeds):
 def test_the_page_shows_the_difference_in_place_of_the_state(moved_story, client: Client):
     page = parse(client.get(f"/sessions/id/{moved_story.pk}/?seq=3&diff=1").content)
     assert page.one("h2", id="board-title").text == "Event 1 → event 3"
-    shown = {
+    changes = {
         entry.attrs["data-key"]: entry.one("p", "value-change").text for entry in page.all("li", "entry")
     }
-    assert shown == {
+    assert changes == {
         "city": '"Paris" → "Oslo"',
         "same": "no value → 1",
         "user:unit": '"C" → no value',
@@ -155,8 +155,8 @@ def test_the_page_shows_the_difference_in_place_of_the_state(moved_story, client
 
 def test_board_offers_points_in_time_to_compare(moved_story, client: Client):
     page = parse(client.get(f"/sessions/id/{moved_story.pk}/?seq=3").content)
-    offered = [(link.attrs["href"], link.text) for link in page.all("a") if "data-compare" in link.attrs]
-    assert offered == [
+    links = [(link.attrs["href"], link.text) for link in page.all("a") if "data-compare" in link.attrs]
+    assert links == [
         ("?diff=0&seq=3", "the start"),
         ("?diff=2&seq=3", "event 2, just before"),
         ("?diff=now&seq=3", "now"),
@@ -174,18 +174,18 @@ def test_very_many_differences_are_read_page_by_page(db, get, others):
     story = Story("pages", others)
     story.says("before")
     story.says("after", delta={"own": 1, **{f"app:k{number:03}": number for number in range(70)}})
-    query, seen = "?diff=1&seq=2", []
+    query, all_keys = "?diff=1&seq=2", []
     for _ in range(5):
         board = get(f"/sessions/id/{story.pk}/{query}").one("section", "difference")
-        shown = [entry.attrs["data-key"] for entry in board.all("li", "entry")]
-        assert "own" in shown
+        page_keys = [entry.attrs["data-key"] for entry in board.all("li", "entry")]
+        assert "own" in page_keys
         assert "71 keys differ" in board.text
-        seen += [key for key in shown if key != "own"]
+        all_keys += [key for key in page_keys if key != "own"]
         following = [link for link in board.all("a") if link.text == "Next app keys"]
         if not following:
             break
         query = following[0].attrs["href"]
-    assert seen == [f"app:k{number:03}" for number in range(70)]
+    assert all_keys == [f"app:k{number:03}" for number in range(70)]
 
 
 @pytest.mark.parametrize("query", ["diff=99", "seq=2&diff=99"])
@@ -199,12 +199,12 @@ def test_long_values_are_compared_line_by_line():
     old = '{"a":' + str(list(range(60))) + ',"b":1}'
     new = '{"a":' + str([*range(30), 99, *range(31, 60)]) + ',"b":1}'
     assert not value_diff.is_brief(old, new)
-    shown = value_diff.diff_lines(old, new)
-    assert [(line.mark, line.text.strip()) for line in shown if line.mark in {"added", "removed"}] == [
+    lines = value_diff.diff_lines(old, new)
+    assert [(line.mark, line.text.strip()) for line in lines if line.mark in {"added", "removed"}] == [
         ("removed", "30,"),
         ("added", "99,"),
     ]
-    assert len(shown) == 10
+    assert len(lines) == 10
 
 
 def test_text_is_compared_by_its_lines_and_sentences():
@@ -221,9 +221,9 @@ def test_text_is_compared_by_its_lines_and_sentences():
 
 def test_too_long_values_are_compared_in_part_with_a_note():
     old, new = (f'"{letter * 500_000}"' for letter in "ab")
-    shown = value_diff.diff_lines(old, new)
-    assert shown[-1].text.startswith("Only the beginnings")
-    assert {line.mark for line in shown} == {"removed", "added", "skipped"}
+    lines = value_diff.diff_lines(old, new)
+    assert lines[-1].text.startswith("Only the beginnings")
+    assert {line.mark for line in lines} == {"removed", "added", "skipped"}
 
 
 def test_text_that_becomes_a_number_shows_its_quotes():
@@ -244,7 +244,7 @@ def test_of_many_keys_that_differ_some_are_shown_and_all_are_counted(db, others)
 def test_the_state_now_is_compared_with_an_event_on_the_page(get: Get, moved_story):
     page = get(f"/sessions/id/{moved_story.pk}/?diff=1")
     assert page.one("h2", id="board-title").text == "Event 1 → now"
-    assert "The state now compared with" in page.one("section", "difference").text
+    assert "Difference between the state now and" in page.one("section", "difference").text
 
 
 @pytest.mark.usefixtures("low_key_limit")
@@ -258,9 +258,9 @@ def test_shared_key_counts_agree_with_naive_comparison(db, others, seed):
             f"{random.choice(['user:', 'app:'])}k{random.randrange(9)}": random.randrange(2) for _ in range(3)
         }
         random.choice([story, other]).says("x", delta=delta)
-        held = sorted(history.state_at(story.session).values(Scope.USER).keys() - many_keys())
-        if held and random.random() < 0.5:
-            writes.edit_state(story.key, {}, removed=[f"user:{random.choice(held)}"])
+        user_keys = sorted(history.state_at(story.session).values(Scope.USER).keys() - many_keys())
+        if user_keys and random.random() < 0.5:
+            writes.edit_state(story.key, {}, removed=[f"user:{random.choice(user_keys)}"])
             story.told += 1
         story.says("between")
     session = story.session

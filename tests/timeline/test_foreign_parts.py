@@ -81,9 +81,9 @@ def test_image_that_a_function_passes_on_is_served(story: Story, result: Any, po
     [media] = summary["media"]
     assert media["pointer"] == f"/content/parts/0/functionResponse/response{pointer}"
     assert IMAGE["data"][:12] not in summary["results"][0]["result"]
-    [shown] = parse_parts(wire(part)["content"])[0].answers_media
-    assert shown.pointer == media["pointer"]
-    answer = Client().get(f"/sessions/id/{story.pk}/events/{seq}/blob/", {"pointer": shown.pointer})
+    [media_part] = parse_parts(wire(part)["content"])[0].answers_media
+    assert media_part.pointer == media["pointer"]
+    answer = Client().get(f"/sessions/id/{story.pk}/events/{seq}/blob/", {"pointer": media_part.pointer})
     assert (answer.content, answer["Content-Type"]) == (PNG, "image/png")
 
 
@@ -136,8 +136,8 @@ def test_data_of_a_remote_agent_is_shown_and_found(story: Story, get: Get):
     ],
 )
 def test_data_parts_are_read(part: dict[str, Any], value: Any):
-    [shown] = parse_parts({"parts": [part]})
-    assert (shown.type, shown.value, shown.extras, shown.media) == ("data", value, {}, None)
+    [read_part] = parse_parts({"parts": [part]})
+    assert (read_part.type, read_part.value, read_part.extras, read_part.media) == ("data", value, {}, None)
 
 
 @pytest.mark.parametrize(
@@ -153,6 +153,6 @@ def test_data_parts_are_read(part: dict[str, Any], value: Any):
     ],
 )
 def test_other_files_stay_files(part: dict[str, Any]):
-    [shown] = parse_parts({"parts": [part]})
-    assert shown.type == "inlineData"
+    [file_part] = parse_parts({"parts": [part]})
+    assert file_part.type == "inlineData"
     assert len(summarize(wire(part))["media"]) == 1

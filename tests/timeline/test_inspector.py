@@ -51,9 +51,9 @@ def test_latency_counts_from_the_call_or_the_previous_event(story):
 def test_long_old_and_new_values_are_diffed_by_line(story):
     story.says("a", delta={"plan": ["walk"] * 40, "n": 1})
     seq = story.says("b", delta={"plan": [*["walk"] * 39, "ride"], "n": 2})
-    shown = {change.change.key: change.lines for change in inspect(story, seq).changes}
-    assert shown["n"] == []
-    assert [line.text.strip() for line in shown["plan"] if line.mark == "added"] == ['"ride"']
+    lines = {change.change.key: change.lines for change in inspect(story, seq).changes}
+    assert lines["n"] == []
+    assert [line.text.strip() for line in lines["plan"] if line.mark == "added"] == ['"ride"']
 
 
 def test_values_of_megabytes_show_their_beginning(story):

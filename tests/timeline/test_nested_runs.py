@@ -205,8 +205,8 @@ def test_nested_session_offers_no_replay_no_eval_case_and_no_deletion(client, ca
     add(run, text("one"), author="user")
     page = parse(client.get(session_url(run.child)).content.decode())
     texts = [link.text for link in page.all("a")]
-    assert not {"Replay", "Eval case", "delete"} & set(texts)
-    assert "Fork" in texts
+    assert not {"Replay…", "Make an eval case…", "Delete…"} & set(texts)
+    assert "Fork…" in texts
     assert client.get(reverse("session-delete", kwargs={"pk": run.child_id})).status_code == 400
     with pytest.raises(BadInput, match="root agent"):
         order_replay(run.child, [], "recorded", "recorded")

@@ -56,8 +56,8 @@ def test_media_in_tool_results_are_found():
 
 
 def test_additional_fields_of_a_part_are_kept():
-    shown = part(text="x", thoughtSignature="c2ln", videoMetadata={"fps": 1})
-    assert shown.extras == {"thoughtSignature": "c2ln", "videoMetadata": {"fps": 1}}
+    text_part = part(text="x", thoughtSignature="c2ln", videoMetadata={"fps": 1})
+    assert text_part.extras == {"thoughtSignature": "c2ln", "videoMetadata": {"fps": 1}}
     call = part(
         functionCall={"id": "c", "name": "f", "args": {}, "willContinue": True, "odd": 1}, thought=True
     )

@@ -224,8 +224,8 @@ def test_parallel_branches_keep_their_results(story):
     for branch in ("a", "b"):
         story.add(result("look", saw=branch), branch=branch)
     assert rows(story) == [[1], [2], [3], [4]]
-    shown = items(story)
-    assert [[each.seq for each in shown[seq].earlier_calls] for seq in (3, 4)] == [[1], [2]]
+    timeline_items = items(story)
+    assert [[each.seq for each in timeline_items[seq].earlier_calls] for seq in (3, 4)] == [[1], [2]]
 
 
 def test_result_behind_a_call_of_another_branch_stands_alone(story):
@@ -255,9 +255,9 @@ def test_runs_inside_a_nested_run_stand_under_their_own_steps(story):
         add(run, nested_call("deep", "x"))
         add(run, result("deep"))
         nest(story, ref, call_id="x", parent="r1", agent="deep", started_at=started_at)
-    shown = read_nested_events(run).items
+    rows = read_nested_events(run).items
     runs = [
-        [head.run.child.session_id for each in item.calls for head in each["nested_runs"]] for item in shown
+        [head.run.child.session_id for each in item.calls for head in each["nested_runs"]] for item in rows
     ]
     assert runs == [["in1"], [], ["in2"], []]
 

@@ -8,7 +8,7 @@ import pytest
 from django.urls import reverse
 
 from sessions_app.search import indexing
-from sessions_app.search.execution import time_budget
+from sessions_app.search.execution import scans
 from sessions_app.search.query.parsing import parse
 from sessions_app.timeline.event_window import WINDOW_SIZE
 from sessions_app.timeline.session_search import hit_windows, hits, scan, suggestions
@@ -275,7 +275,7 @@ def test_only_unindexed_events_are_scanned(story, django_assert_max_num_queries)
 
 @pytest.mark.parametrize("stretch", [1, 2, 7])
 def test_hits_are_the_same_for_any_batch_size(session_story, monkeypatch, stretch):
-    monkeypatch.setattr(time_budget, "_current_time", lambda: 0.0)
+    monkeypatch.setattr(scans, "_current_time", lambda: 0.0)
     search = SessionSearch(session_story.session, parse("rome"), first_batch=stretch)
     assert search.seqs_after(0, 9).rows == [5, 6, 8]
     assert search.seqs_after(5, 1).rows == [6]
@@ -301,7 +301,7 @@ class Clock:
 def slow(monkeypatch) -> None:
     """A store in which three events take all the time there is."""
     monkeypatch.setattr(scan, "FIRST_BATCH", 3)
-    monkeypatch.setattr(time_budget, "_current_time", Clock())
+    monkeypatch.setattr(scans, "_current_time", Clock())
 
 
 @pytest.fixture
@@ -340,18 +340,18 @@ def test_long_search_reports_progress_and_continues(long):
 def test_hits_around_the_window_are_searched_until_found(long, selected, way, hits):
     went = []
     for _ in hits:
-        looked, answers = [0, 0], 0
+        bounds, answers = [0, 0], 0
         while True:
             result = find_hits(
                 long.session,
                 parse("rome"),
-                HitsRequest(selected=selected, scan_positions=(looked[0], looked[1])),
+                HitsRequest(selected=selected, scan_positions=(bounds[0], bounds[1])),
             )
             side: HitsBeside = getattr(result, way)
             answers += 1
             if side.seqs or not side.place:
                 break
-            looked[way == "later"] = side.place
+            bounds[way == "later"] = side.place
             assert answers < 20
         selected = side.nearest
         went.append(selected)
@@ -361,15 +361,15 @@ def test_hits_around_the_window_are_searched_until_found(long, selected, way, hi
 @pytest.mark.usefixtures("slow")
 @pytest.mark.parametrize("way", ["earlier", "later"])
 def test_search_without_hits_ends(long, way):
-    looked, answers = [0, 0], 0
+    bounds, answers = [0, 0], 0
     while True:
         hits = find_hits(
-            long.session, parse("nothing"), HitsRequest(selected=20, scan_positions=(looked[0], looked[1]))
+            long.session, parse("nothing"), HitsRequest(selected=20, scan_positions=(bounds[0], bounds[1]))
         )
         side = getattr(hits, way)
         if not side.place:
             break
-        looked[way == "later"] = side.place
+        bounds[way == "later"] = side.place
         answers += 1
         assert answers < 30
     assert side.seqs == []
@@ -408,12 +408,12 @@ def test_cached_hits_are_not_searched_again(long, get):
 @pytest.mark.usefixtures("slow")
 def test_windows_of_hits_report_progress_and_link_on(long):
     rome = parse("rome")
-    window, held = hit_windows.newest(long.session, rome), []
+    window, seqs = hit_windows.newest(long.session, rome), []
     assert (window.first_shown, window.last_shown, window.has_older) == (38, 40, True)
     while window.has_older:
         window = hit_windows.before(long.session, rome, window.first_shown)
-        held += [event.seq for event in window.events]
-    assert held == [30, 9]
+        seqs += [event.seq for event in window.events]
+    assert seqs == [30, 9]
     window = hit_windows.after(long.session, rome, 0)
     assert (window.first_shown, window.last_shown, window.has_newer) == (1, 3, True)
 

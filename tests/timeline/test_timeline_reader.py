@@ -474,7 +474,7 @@ TEXTS = [{"text": f"piece {n:02}. "} for n in range(60)]
 
 
 @pytest.mark.parametrize(
-    ("parts", "shown", "more"),
+    ("parts", "shown_count", "more"),
     [
         (CALLS, 8, 52),
         (RESULTS, 8, 52),
@@ -486,10 +486,10 @@ TEXTS = [{"text": f"piece {n:02}. "} for n in range(60)]
         (CALLS * 20, 8, 1192),
     ],
 )
-def test_row_says_how_many_parts_it_hides(story, parts: list[dict[str, Any]], shown: int, more: int):
+def test_row_says_how_many_parts_it_hides(story, parts: list[dict[str, Any]], shown_count: int, more: int):
     story.add(*parts)
     [item] = items(story).values()
-    assert sum(len(block.entries) for block in item.blocks) == shown
+    assert sum(len(block.entries) for block in item.blocks) == shown_count
     assert item.more_parts == more
 
 

@@ -37,11 +37,11 @@ async def speak(service: DjangoSessionService, model: LiveModel, *text: str) -> 
         session_service=service,
         auto_create_session=True,
     )
-    queue, left, events = LiveRequestQueue(), list(text), []
+    queue, letters, events = LiveRequestQueue(), list(text), []
 
     def type_next() -> None:
-        if left:
-            queue.send_content(types.Content(role="user", parts=[types.Part(text=left.pop(0))]))
+        if letters:
+            queue.send_content(types.Content(role="user", parts=[types.Part(text=letters.pop(0))]))
         else:
             queue.close()
 

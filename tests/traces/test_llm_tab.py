@@ -144,5 +144,5 @@ async def test_page_shows_cached_tokens_and_cache_metadata(ask):
     session_pk = await units_of_work.read(lambda: AgentSession.objects.get().pk)
     text = (await page(f"/sessions/id/{session_pk}/events/2/model/")).one("div", "model-call").text
     assert "900 in (700 cached)" in text
-    for shown in ("projects/p/cachedContents/7", "invocations_used", "contents_count", "expire_time"):
-        assert shown in text
+    for expected in ("projects/p/cachedContents/7", "invocations_used", "contents_count", "expire_time"):
+        assert expected in text

@@ -62,9 +62,9 @@ def test_timeline_axis_leaves_out_pauses():
     trace_of(story, [*BEGUN, *ANSWERED])
     span(story, "asked", 100.0, 100.2)
     span(story, "answered", 856.2, 856.4)
-    shown = waterfall.waterfall(story.session, "i1")
-    assert shown.seconds == pytest.approx(0.4, abs=1e-5)
-    assert [(bar.name, bar.start, bar.width) for bar in shown.bars] == [
+    axis = waterfall.waterfall(story.session, "i1")
+    assert axis.seconds == pytest.approx(0.4, abs=1e-5)
+    assert [(bar.name, bar.start, bar.width) for bar in axis.bars] == [
         ("asked", 0, 500),
         ("answered", 500, 500),
     ]

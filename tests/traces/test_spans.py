@@ -75,6 +75,93 @@ async def test_spans_of_a_run_are_nested_with_their_events(ran):
     assert all(0 <= bar.start <= bar.start + bar.width <= waterfall.SCALE for bar in result.bars)
 
 
+async def test_bars_name_what_their_spans_measure(ran):
+    labels = [bar.label for bar in (await bars(ran)).bars]
+    model = labels[2]
+    assert labels == ["run ann", "agent ann", model, "tool count", model]
+    assert model.startswith("model ")
+
+
+async def test_tool_span_opens_arguments_and_result(ran):
+    response = await AsyncClient().get(f"/sessions/id/{ran}/events/3/trace/")
+    [details] = [
+        row
+        for row in parse(response.content.decode()).all("li", "bar-row")
+        if row.all("dl", css="span-arguments")
+    ]
+    assert "city Rome" in " ".join(details.one("dl", css="span-arguments").text.split())
+    assert "Rome: 3" in details.one("p", css="span-result").text
+    links = [link.attrs["href"] for link in details.one("details").all("a")]
+    assert links == ["?seq=2", "?seq=3"]
+
+
+async def test_span_whose_tool_is_named_by_a_list_has_no_arguments(ran):
+    attributes = json.dumps({"gen_ai.tool.name": ["count"], "gen_ai.tool.call.id": [1]})
+    await units_of_work.write(lambda: Span.objects.filter(kind="tool").update(attributes=attributes))
+    assert [bar.exchange for bar in (await bars(ran)).bars if bar.kind == "tool"] == [None]
+
+
+async def test_tools_called_in_parallel_keep_their_own_arguments(ask, keeper):
+    calls = [call("count", city="Rome"), call("count", city="Oslo")]
+    model = ScriptedModel.saying(calls, "three")
+    await ask(LlmAgent(name="ann", model=model, tools=[count]), "how many?")
+    await outbox().wait_written()
+    result = await bars(await units_of_work.read(lambda: AgentSession.objects.get().pk))
+    exchanges = [bar.exchange for bar in result.bars if bar.exchange]
+    assert sorted((exchange.arguments["city"], "Oslo" in exchange.result) for exchange in exchanges) == [
+        ("Oslo", True),
+        ("Rome", False),
+    ]
+
+
+async def test_tools_that_fail_in_parallel_keep_their_own_arguments(ask, keeper):
+    def fail(city: str) -> str:
+        """Fail."""
+        raise ValueError(f"no road to {city}")
+
+    calls = [call("count", city="Bonn"), call("fail", city="Rome"), call("fail", city="Oslo")]
+    model = ScriptedModel.saying(calls)
+    with pytest.raises(ValueError, match="no road"):
+        await ask(LlmAgent(name="ann", model=model, tools=[count, fail]))
+    await outbox().wait_written()
+    result = await bars(await units_of_work.read(lambda: AgentSession.objects.get().pk))
+    cities = {
+        bar.message: bar.exchange.arguments["city"] for bar in result.bars if bar.exchange and bar.failed
+    }
+    assert cities == {"ValueError: no road to Rome": "Rome", "ValueError: no road to Oslo": "Oslo"}
+
+
+async def test_failed_tool_does_not_get_the_call_of_another_span(ask, keeper):
+    def divide(number: int) -> str:
+        """Fail for zero."""
+        return str(1 / number)
+
+    calls = [call("divide", number=1), call("divide", number=0)]
+    with pytest.raises(ZeroDivisionError):
+        await ask(LlmAgent(name="ann", model=ScriptedModel.saying(calls), tools=[divide]))
+    await outbox().wait_written()
+    result = await bars(await units_of_work.read(lambda: AgentSession.objects.get().pk))
+    numbers = {bar.failed: bar.exchange.arguments["number"] for bar in result.bars if bar.exchange}
+    assert numbers == {True: "0", False: "1"}
+
+
+async def test_error_is_printed_at_the_span_that_raised_it(ask, keeper):
+    def fail(city: str) -> str:
+        """Fail."""
+        raise ValueError(f"no road to {city}")
+
+    model = ScriptedModel.saying(call("fail", city="<b>Rome</b>"))
+    with pytest.raises(ValueError, match="no road"):
+        await ask(LlmAgent(name="ann", model=model, tools=[fail]))
+    await outbox().wait_written()
+    pk = await units_of_work.read(lambda: Trace.objects.get().pk)
+    page = parse((await AsyncClient().get(f"/traces/{pk}/")).content.decode())
+    [message] = page.all("p", "bar-message")
+    assert message.text == "ValueError: no road to <b>Rome</b>"
+    [arguments] = page.all("dl", css="span-arguments")
+    assert "<b>Rome</b>" in arguments.text
+
+
 async def test_run_lists_its_stages_in_order(ran):
     result = await bars(ran)
     assert [(stage.label, stage.of) for stage in result.stages] == [
@@ -147,11 +234,12 @@ async def test_the_trace_beside_an_event_marks_its_span_and_leads_to_others(ran)
     response = await AsyncClient().get(f"/sessions/id/{ran}/events/3/trace/")
     page = parse(response.content.decode())
     [marked] = [row for row in page.all("li", "bar-row") if "aria-current" in row.attrs]
-    assert "execute_tool count" in marked.text
-    attributes = marked.one("details", "bar-attributes").one("dl")
+    assert marked.one("a", "bar-name").text == "tool count"
+    attributes = marked.one("dl", css="span-attributes")
     names = [name.text for name in attributes.all("dt")]
     values = dict(zip(names, (value.text for value in attributes.all("dd")), strict=True))
     assert values["gen_ai.tool.name"] == "count"
+    assert (values["name"], values["status"]) == ("execute_tool count", "no error")
     assert "gcp.vertex.agent.llm_request" not in values
     links = [link.attrs["href"] for link in page.all("a", "bar-name")]
     assert links == ["?seq=2&tab=trace", "?seq=3&tab=trace", "?seq=4&tab=trace"]

@@ -27,17 +27,17 @@ def _patient_outbox(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_stages_of_a_short_run_are_one_write(ask, monkeypatch):
-    written = []
+    stage_writes = []
 
     def save_stages(key: SessionKey, invocation_id: str, stages: list[Any], *rest: Any) -> bool:
-        written.extend([len(stages)] if stages else [])
+        stage_writes.extend([len(stages)] if stages else [])
         return records.save_stages(key, invocation_id, stages, *rest)
 
     monkeypatch.setattr(invocation_log, "save_stages", save_stages)
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hello")))
 
     trace = await units_of_work.read(Trace.objects.get)
-    assert written == [len(trace.decoded_stages)]
+    assert stage_writes == [len(trace.decoded_stages)]
     assert [trace.decoded_stages[0][0], trace.decoded_stages[-1][0]] == ["loaded", "end"]
     assert trace.finished_at == trace.decoded_stages[-1][1]
 

@@ -76,8 +76,8 @@ async def seen_after_run(ask: Any, agent: LlmAgent) -> Node:
     return await units_of_work.read(read)
 
 
-def names(seen: Any) -> list[str]:
-    return [tool["name"] for tool in seen.tools]
+def names(tool_list: Any) -> list[str]:
+    return [tool["name"] for tool in tool_list.tools]
 
 
 async def test_tools_of_one_toolset_are_those_that_the_agent_does_not_name(ask):

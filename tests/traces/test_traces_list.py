@@ -65,8 +65,39 @@ def test_trace_filters_are_in_the_form_and_kept_by_pages(get: Get, client, djang
     assert "checked" in form.one("input", name_="only").attrs
     second = get(f"/traces/{first.one('a', rel='next').attrs['href']}")
     assert names(first) + names(second) == [f"s1-{number}" for number in range(69, 0, -1)]
-    with django_assert_num_queries(2):  # the apps of the filter, the traces with what their models cost
+    with django_assert_num_queries(
+        4
+    ):  # the apps of the filter, the traces, their number, what their models cost
         client.get(url)
+
+
+def test_rows_name_the_turn_and_link_to_trace_and_session(get: Get, client):
+    story = Story("s1")
+    for number, text in enumerate(("Weather?", "And <b>now</b>?"), start=1):
+        story.invocation = f"i{number}"
+        story.asks(text)
+        story.says("Sunny.")
+        add_trace(story, number)
+    add_trace(story, 3)
+    page = get("/traces/")
+    links = [row.one("a", css="row-link") for row in page.one("tbody").all("tr")]
+    assert [link.text for link in links] == [
+        "Trace of a turn without text", "Trace of And <b>now</b>?", "Trace of Weather?"
+    ]  # fmt: skip
+    assert get(links[1].attrs["href"]).one("h1")
+    sessions = [cell.one("a").attrs["href"] for cell in page.all("td", data_label="Session")]
+    path = "/sessions/weather/ann/s1/"
+    assert sessions == [path, f"{path}?seq=3", f"{path}?seq=1"]
+    rows = client.get("/traces/csv/").content.decode().splitlines()
+    assert [row.partition(",")[0] for row in rows] == ["turn", "", "And <b>now</b>?", "Weather?"]
+
+
+def test_blank_message_is_a_turn_without_text(get: Get):
+    story = Story("s1")
+    story.invocation = "i1"
+    story.asks(" \n\t")
+    add_trace(story, 1)
+    assert get("/traces/").one("a", css="row-link").text == "Trace of a turn without text"
 
 
 def test_a_filter_of_traces_that_does_not_exist_is_refused(get: Get):

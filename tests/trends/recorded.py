@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from sessions_app.store.models import AgentSession, ModelCall, Run, Span, Trace
 
 START = 1_790_000_000.0
 """21 September 2026, 14:13:20 UTC."""
+
+DAY = 86_400
+
+
+def today(hour: float = 0.0) -> float:
+    """Return a time of the current day that has passed."""
+    return min(time.time() - 120, time.time() // DAY * DAY + hour * 3600)
+
+
+def write_prices(settings: Any, folder: Path, models: str = "flash", price: float = 1.0) -> None:
+    """Write the price file of a data folder, and use this folder."""
+    settings.DATA_DIR = folder
+    text = f'currency = "EUR"\n[[price]]\nmodel = "{models}"\ninput = {price}\noutput = {price}\n'
+    (folder / "prices.toml").write_text(text)
 
 
 @dataclass

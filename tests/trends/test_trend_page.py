@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import parse_qs, urlsplit
 
@@ -17,16 +15,9 @@ from sessions_app.store.models import AgentSession, SessionProblem
 from sessions_app.trends import code_changes, rollup
 from sessions_app.trends.measures import GROUPINGS, MEASURES
 from tests.pages.client import Get
-from tests.trends.recorded import Call, Invocation, record, session
+from tests.trends.recorded import DAY, Call, Invocation, record, session, today, write_prices
 
 pytestmark = pytest.mark.usefixtures("store")
-
-DAY = 86_400
-
-
-def today(hour: float = 0.0) -> float:
-    """Return a time of the current day that has passed."""
-    return min(time.time() - 120, time.time() // DAY * DAY + hour * 3600)
 
 
 def sessions_found(link: str) -> set[int]:
@@ -73,8 +64,8 @@ def test_each_point_opens_the_sessions_of_its_group_and_day(get):
     [
         (0.0008, ["0 ms", "1 ms"]),
         (0.005, ["0 ms", "2 ms", "4 ms", "6 ms"]),
-        (2.7, ["0 ms", "1.00 s", "2.00 s", "3.00 s"]),
-        (7.0, ["0 ms", "2.00 s", "4.00 s", "6.00 s", "8.00 s"]),
+        (2.7, ["0 ms", "1 s", "2 s", "3 s"]),
+        (7.0, ["0 ms", "2 s", "4 s", "6 s", "8 s"]),
     ],
 )
 def test_labels_of_the_scale_differ_and_have_equal_steps(get, seconds, labels):
@@ -164,12 +155,6 @@ def test_only_the_largest_groups_are_shown(client):
     trend = ask(client, measure="invocation-time", by="user")
     assert [group["name"] for group in trend["groups"]] == [f"user{number}" for number in (8, 7, 6, 5, 4, 3)]
     assert trend["more"] is True
-
-
-def write_prices(settings: Any, folder: Path, models: str = "flash", price: float = 1.0) -> None:
-    settings.DATA_DIR = folder
-    text = f'currency = "EUR"\n[[price]]\nmodel = "{models}"\ninput = {price}\noutput = {price}\n'
-    (folder / "prices.toml").write_text(text)
 
 
 def test_cost_is_computed_from_the_prices_of_now_and_unknown_stays_unknown(client, settings, tmp_path):
@@ -270,7 +255,7 @@ def test_filters_that_are_not_set_have_no_value(get):
         "app": ("", "All apps"),
         "measure": ("", "Time of invocations"),
         "by": ("", "By app (default)"),
-        "days": ("", "30 days"),
+        "days": ("", "Time with data"),
     }
 
 

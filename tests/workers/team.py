@@ -221,7 +221,7 @@ class Team:
             if not isinstance(member, Web) and member.process.poll() is None:
                 member.first_line("Worker with")
         count = "SELECT count(*) FROM devui_workers_worker WHERE engine_id IS NOT NULL"
-        wait_for(lambda: self.rows(count)[0][0], lambda found: found >= number)
+        wait_for(lambda: self.rows(count)[0][0], lambda row_count: row_count >= number)
 
     def end(self) -> None:
         for member in self._members:

@@ -153,8 +153,8 @@ def test_migrations_of_workers_are_complete(tmp_path):
 
 
 def test_make_team_starts_the_command_with_the_example_agents():
-    shown = subprocess.run(["make", "-n", "team"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "manage.py team examples/agents --port 8000" in shown.stdout
+    make_output = subprocess.run(["make", "-n", "team"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "manage.py team examples/agents --port 8000" in make_output.stdout
 
 
 @pytest.mark.parametrize(

@@ -106,8 +106,17 @@ def remove_at_once(web: Web, worker: Member) -> None:
     assert web.remove(web.id_of(worker)) == 204
 
 
-@pytest.mark.parametrize("drain_s", [SHORT_DRAIN_S, LONG_DRAIN_S])
-@pytest.mark.parametrize("end", [signal_once, signal_twice, drain, remove_at_once])
+@pytest.mark.parametrize(
+    ("end", "drain_s"),
+    [
+        (signal_once, SHORT_DRAIN_S),
+        (signal_once, LONG_DRAIN_S),
+        (signal_twice, LONG_DRAIN_S),
+        (drain, SHORT_DRAIN_S),
+        (drain, LONG_DRAIN_S),
+        (remove_at_once, LONG_DRAIN_S),
+    ],
+)
 def test_worker_ends_and_hands_back_what_it_has_not_finished(team, web, file, end, drain_s):
     """With the long drain its runs end when it is told to end, unless it is told to end at once."""
     waits_for_runs = drain_s == LONG_DRAIN_S and end in (signal_once, drain)

@@ -104,7 +104,7 @@ async def test_team_works_on_while_a_worker_and_a_web_process_are_killed(team):
     admin = browser(second, "admin", team.admin_password)
     exported = admin.get("/audit/export/?format=jsonl").text.splitlines()
     entries = [json.loads(line) for line in exported]
-    seen = {
+    audit_rows = {
         (entry["person"].split(" (")[0], entry["action"], entry["kind"], entry["outcome"])
         for entry in entries
     }
@@ -115,7 +115,7 @@ async def test_team_works_on_while_a_worker_and_a_web_process_are_killed(team):
         ("ben", "create", "session", "done"),
         ("ben", "run", "session", "done"),
         ("ben", "delete", "session", "refused"),
-    } <= seen
+    } <= audit_rows
     created = [
         entry["object_id"] for entry in entries if (entry["action"], entry["kind"]) == ("create", "user")
     ]

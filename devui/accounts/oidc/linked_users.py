@@ -53,7 +53,7 @@ def _sign_in(provider: OidcProvider, identity: OidcIdentity) -> User:
 
 def _link_user(identity: OidcIdentity, new_role: Role | None) -> User:
     """Link the person's account to the user of the same name, which is created if new people have a role."""
-    user = User.objects.filter(username=identity.name).first()
+    user = users.select_users().filter(username=identity.name).first()
     if user is None and new_role is None:
         raise SignInRefused(
             f"There is no user {identity.name!r}.",

@@ -14,7 +14,6 @@ from django.views.decorators.debug import sensitive_post_parameters
 from devui.accounts import guard, logins, personal_tokens, quotas, users
 from devui.accounts.forms import TokenForm
 from devui.web.login import throttling
-from devui.web.login.views import set_cookie
 from sessions_app.http import note_object, wants_partial
 from sessions_app.prices import current_prices
 from sessions_app.store.database import units_of_work
@@ -48,7 +47,7 @@ async def change_password(request: HttpRequest) -> HttpResponse:
         return await units_of_work.read(_render_account, request, user, form, 422)
     value = await units_of_work.write(_save_password, user)
     response = HttpResponseRedirect(f"{reverse('account')}?changed=password", status=303)
-    set_cookie(request, response, logins.cookie_name(), value)
+    logins.set_cookie(request, response, value)
     return response
 
 

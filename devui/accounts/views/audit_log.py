@@ -29,7 +29,7 @@ def audit_log(request: HttpRequest) -> HttpResponse:
     """List audit entries."""
     query = AuditQuery(request.GET).read()
     table = audit_columns.TABLE.arrange(request)
-    page = pagination.paginate(_filter_entries(query), table.order, query["before"])
+    page = pagination.paginate(_filter_entries(query), table.order, query["before"], is_counted=True)
     context = {
         **table.page_context(page, page.rows),
         "query": query,

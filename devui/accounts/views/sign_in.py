@@ -4,55 +4,69 @@ from __future__ import annotations
 
 from functools import partial
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 
-from devui.accounts import guard, logins
+from devui.accounts import guard, logins, owner
 from devui.web.login import throttling
+from devui.web.login.sign_in_page import login_page, safe_path, throttled_page
 from devui.web.login.throttling import TooManyAttempts
-from devui.web.login.views import (
-    MAX_PASSWORD,
-    login_page,
-    root_path,
-    safe_path,
-    set_cookie,
-    throttled_page,
-)
 from sessions_app.store import scopes
 from sessions_app.store.database import units_of_work
 
 MAX_NAME = 150
 """Characters of a name, as in Django's table of users."""
 
+MAX_PASSWORD = 4096
+"""Characters of a password that are checked."""
+
 
 @sensitive_post_parameters("password")
 async def sign_in(request: HttpRequest) -> HttpResponse:
-    """Show the sign-in page; with the right name and password, set the cookie and redirect to the requested page."""
+    """Show the sign-in page; with the right password, set the cookie and redirect to the requested page.
+
+    Raises:
+        NotFound: nobody needs a login.
+    """
+    await _require_login()
     next_path = safe_path(request.POST.get("next") or request.GET.get("next", ""))
     if guard.request_person(request) is not None:
         return HttpResponseRedirect(next_path, status=303)
     show = partial(login_page, request, next_path)
     if request.method != "POST":
         return await show()
-    name = scopes.clean_text(request.POST.get("name", "").strip()[:MAX_NAME])
+    has_users = settings.DEVUI_USERS
+    name = scopes.clean_text(request.POST.get("name", "").strip()[:MAX_NAME]) if has_users else owner.OWNER
     verify = partial(logins.check_password, name, request.POST.get("password", "")[:MAX_PASSWORD])
     guard.note_sign_in(request, name)
     try:
-        user = await throttling.throttle.attempt(verify, request.META.get("REMOTE_ADDR", ""), name)
+        user = await throttling.throttle.attempt(
+            verify, request.META.get("REMOTE_ADDR", ""), name if has_users else ""
+        )
     except TooManyAttempts as error:
         return await throttled_page(request, next_path, error, name=name)
     if user is None:
-        return await show("Wrong name or password.", 422, name=name)
+        return await show("Wrong name or password." if has_users else "Wrong password.", 422, name=name)
     redirect = HttpResponseRedirect(next_path, status=303)
-    value = await units_of_work.write(logins.start_login, user)
-    set_cookie(request, redirect, logins.cookie_name(), value)
+    logins.set_cookie(request, redirect, await units_of_work.write(logins.start_login, user))
     return redirect
 
 
 async def sign_out(request: HttpRequest) -> HttpResponse:
-    """End this browser's login, also for copies of its cookie."""
+    """End this browser's login, also for copies of its cookie.
+
+    Raises:
+        NotFound: nobody needs a login.
+    """
+    await _require_login()
     await units_of_work.write(logins.end_login, request.COOKIES)
     response = HttpResponseRedirect(reverse("devui-login"), status=303)
-    response.delete_cookie(logins.cookie_name(), path=root_path(), samesite="Strict")
+    logins.delete_cookie(response)
     return response
+
+
+async def _require_login() -> None:
+    if not settings.DEVUI_USERS:
+        await units_of_work.read(owner.require_owner)

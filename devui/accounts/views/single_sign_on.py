@@ -16,7 +16,7 @@ from devui.accounts.oidc.client import ProviderClient
 from devui.accounts.oidc.flow import AGE_S, SignInFlow, read_flow, sign_flow
 from devui.config.single_sign_on import OidcProvider
 from devui.web.login import throttling
-from devui.web.login.views import login_page, safe_path, set_cookie
+from devui.web.login.sign_in_page import login_page, safe_path
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import DevUIError, NotFound
 
@@ -71,7 +71,7 @@ async def finish_sign_in(request: HttpRequest) -> HttpResponse:
         flow = read_flow(provider, cookie, request.GET.get("state", ""))
         next_path = safe_path(flow.next_path)
         response: HttpResponse = HttpResponseRedirect(next_path, status=303)
-        set_cookie(request, response, logins.cookie_name(), await _sign_in(request, provider, flow))
+        logins.set_cookie(request, response, await _sign_in(request, provider, flow))
     except DevUIError as error:
         response = await _show_refusal(request, next_path, error)
     response.delete_cookie(_cookie_name(), path=reverse("sso-callback"), samesite="Lax")

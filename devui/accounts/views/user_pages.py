@@ -83,7 +83,8 @@ async def _set_role(user: User, form: RoleForm) -> bool:
 
 def _list_page(request: HttpRequest, form: NewUserForm, status: int = 200) -> HttpResponse:
     table = user_columns.TABLE.arrange(request)
-    page = pagination.paginate(_users_with_roles(), table.order, PageQuery(request.GET).read()["before"])
+    before = PageQuery(request.GET).read()["before"]
+    page = pagination.paginate(_users_with_roles(), table.order, before, is_counted=True)
     context = {**table.page_context(page, page.rows), "form": form}
     return render_partial(request, LIST, context, partial="users", status=status)
 
@@ -97,7 +98,7 @@ def csv_file(request: HttpRequest) -> HttpResponse:
 
 
 def _users_with_roles() -> QuerySet[User]:
-    return User.objects.prefetch_related("memberships", "oidc_accounts")
+    return users.select_users().prefetch_related("memberships", "oidc_accounts")
 
 
 def _user_page(

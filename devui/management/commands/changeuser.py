@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from devui.management.passwords import read_password
 from devui.management.user_command import CHANGES, UserCommand
 
 
@@ -48,7 +49,7 @@ class Command(UserCommand):
             users.set_role(user, Role.of(options["role"]), options["app"])
             self.stdout.write(f"{user.username} has the role {options['role']} now{self.where(options)}.")
         if options["password"]:
-            typed = self.read_password()
+            typed = read_password()
             password = users.set_password(user, typed)
             if not typed:
                 self.stdout.write(f"Password: {password}")

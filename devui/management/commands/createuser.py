@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from devui.management.passwords import read_password
 from devui.management.user_command import UserCommand
 
 
@@ -29,7 +30,7 @@ class Command(UserCommand):
         from devui.accounts import users
         from sessions_app.roles import Role
 
-        typed = self.read_password()
+        typed = read_password()
         password = users.create_user(options["name"], Role.of(options["role"]), typed, options["app"])
         if not typed:
             self.stdout.write(f"Password: {password}")

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connection
 
 from devui.config import environment, hosts
 from devui.serving import flags
 from devui.web import origins
-from devui.web.login import credentials_file
 from sessions_app.agents.folder import AgentsFolder, open_folder
 from sessions_app.management.arguments import parse_location
 from sessions_app.runs.runtime_client import RuntimeProvider
@@ -89,13 +89,10 @@ class Command(BaseCommand):
         options["runtime"] = [*options["runtime"], *environment.pop_list("DEVUI_RUNTIMES")]
         origins.allowed_origins()  # refuse invalid patterns now instead of at the first request
         sources = _worker_agents(options) if settings.DEVUI_ENGINE else _own_agents(options)
-        has_login = (
-            self._has_users() if settings.DEVUI_USERS else credentials_file.read_credentials() is not None
-        )
+        has_login = self._has_login()
         listener = server.open_listener(options["host"], options["port"], has_login=has_login)
         if not hosts.is_loopback(options["host"]):
             self._open_to_network(options["host"])
-        server.prepare_store()
         settings.DEVUI_AGENTS_DIR = str(sources.folder.path) if sources.folder else ""
         settings.DEVUI_SESSION_SERVICE = without_password(flags.session_service_uri(options))
         settings.DEVUI_ARTIFACT_SERVICE = without_password(options["artifact_service_uri"] or "")
@@ -114,20 +111,23 @@ class Command(BaseCommand):
             sources.runtimes,
             access_log=options["verbose"],
             first=sources.first,
+            after_first_page=sources.after_first_page,
         )
 
-    def _has_users(self) -> bool:
-        """Create the tables of users, and tell whether anybody can sign in. If not, print how to change that."""
-        from devui.accounts import users
+    def _has_login(self) -> bool:
+        """Prepare the store, and tell whether anybody can sign in. If no user can, print how to change that."""
+        from devui.accounts import login_file, owner, users
         from devui.serving import server
 
         server.prepare_store()
-        has_users = users.has_admin()
-        if not has_users:
+        login_file.take_over_file()
+        has_login = users.has_admin() if settings.DEVUI_USERS else not owner.is_missing()
+        connection.close()
+        if settings.DEVUI_USERS and not has_login:
             self.stderr.write(
                 "Nobody can sign in yet. Create an admin: python manage.py createuser NAME --role admin"
             )
-        return has_users
+        return has_login
 
     def _open_to_network(self, host: str) -> None:
         """Require the login from now on, and print the remaining risks."""
@@ -155,17 +155,20 @@ class AgentSources:
         folder: the agents folder that pages read, if any.
         description: the agents, in words.
         first: what to do when the server is up.
+        after_first_page: what to do after the first page.
     """
 
     runtimes: ServedRuntimes
     folder: AgentsFolder | None
     description: str
     first: Callable[[], Coroutine[Any, Any, None]] | None = None
+    after_first_page: Callable[[], Coroutine[Any, Any, None]] | None = None
 
 
 def _own_agents(options: dict[str, Any]) -> AgentSources:
     """Return the agents that this server runs in processes of its own, and those of remote servers."""
     from devui.remote import RemoteAddress, Runtimes
+    from devui.serving.preloading import preload_after_responses
     from devui.supervisor import Supervisor, SupervisorLimits
     from devui.supervisor.agent_user import AgentUser
 
@@ -188,7 +191,14 @@ def _own_agents(options: dict[str, Any]) -> AgentSources:
     local = [f"{agent_count} of {supervisor.folder.path}"] if supervisor.folder else []
     remote = [f"those of {address.name} at {address.url}" for address in addresses]
     first = partial(_create_demo_sessions, sessions, supervisor)
-    return AgentSources(Runtimes(supervisor, addresses), supervisor.folder, ", ".join(local + remote), first)
+    is_preloading = environment.read_flag("DEVUI_RUNTIME_PRELOAD", default=True)
+    return AgentSources(
+        Runtimes(supervisor, addresses),
+        supervisor.folder,
+        ", ".join(local + remote),
+        first,
+        partial(preload_after_responses, supervisor) if is_preloading else None,
+    )
 
 
 def _worker_agents(options: dict[str, Any]) -> AgentSources:

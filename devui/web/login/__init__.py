@@ -1,1 +1,1 @@
-"""The login: one password for people and one token for programs, required everywhere once it is set up."""
+"""The sign-in page, limits of passwords, and the end of requests and sockets whose login ends."""

@@ -28,10 +28,10 @@ class GuardedSockets:
         if not await self.may_open(scope):
             await WebsocketDenier()(scope, receive, send)
             return
-        connection = _Connection(self, scope, receive, send)
+        connection = _Connection(self, scope, send)
         watching = asyncio.create_task(connection.watch(), name="devui-login-of-socket")
         try:
-            await self.app(scope, connection.receive, connection.send)
+            await self.app(scope, receive, connection.send)
         finally:
             watching.cancel()
 
@@ -43,31 +43,17 @@ class GuardedSockets:
         """Tell whether a socket may stay open."""
         raise NotImplementedError
 
-    def may_pass(self, scope: AsgiScope) -> bool:
-        """Tell whether the next message may pass, without blocking."""
-        return True
-
 
 class _Connection:
     """An open socket."""
 
-    def __init__(self, guard: GuardedSockets, scope: AsgiScope, receive: Any, send: Any) -> None:
-        self._guard, self._scope, self._receive, self._send = guard, scope, receive, send
+    def __init__(self, guard: GuardedSockets, scope: AsgiScope, send: Any) -> None:
+        self._guard, self._scope, self._send = guard, scope, send
         self._is_closed = False
-
-    async def receive(self) -> Any:
-        """Return the next message of the client."""
-        message = await self._receive()
-        if message["type"] == "websocket.receive" and not self._guard.may_pass(self._scope):
-            await self._close_socket()
-            return {"type": "websocket.disconnect", "code": POLICY_VIOLATION}
-        return message
 
     async def send(self, message: dict[str, Any]) -> None:
         """Send a message to the client; once the socket is closed, drop it."""
-        if message["type"] == "websocket.send" and not self._guard.may_pass(self._scope):
-            await self._close_socket()
-        elif not self._is_closed:
+        if not self._is_closed:
             self._is_closed = message["type"] == "websocket.close"
             await self._send(message)
 

@@ -14,12 +14,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeVar
 
-from django.contrib.auth.hashers import check_password
-
-from devui.web.login.credentials_file import Credentials
 from sessions_app.store.errors import DevUIError
 
 T = TypeVar("T")
@@ -64,19 +60,11 @@ class PasswordThrottle:
         default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="devui-password")
     )
 
-    async def check(self, login: Credentials, password: str, address: str) -> bool:
-        """Tell whether a password is right. A right one clears the attempts of its address.
-
-        Raises:
-            TooManyAttempts: too many attempts of the address, or too many in the queue.
-        """
-        return await self.attempt(partial(check_password, password, login.password), address)
-
     async def attempt(self, verify: Callable[[], T], address: str, user: str = "") -> T:
         """Return what `verify` returns; a true value clears the attempts of the address.
 
         Args:
-            user: name of the user whose password is tried; empty: there are no users.
+            user: name of the user whose password is tried; empty: there is only the owner.
 
         Raises:
             TooManyAttempts: too many attempts of the address or on the user, or too many in the queue.

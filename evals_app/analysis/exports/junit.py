@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 from evals_app.analysis.ci_gate import GateResult, GateStatus
 from evals_app.analysis.exports.run_json import iter_attempts, sorted_results
+from evals_app.metrics.number_differences import is_number_note
 from evals_app.metrics.score_text import describe_score
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.progress import elapsed_seconds
@@ -102,7 +103,10 @@ def _junit_case(run: EvalRun, attempt: EvalAttempt) -> ElementTree.Element:
     elif attempt.status == Status.INCOMPLETE:
         reasons = "; ".join(_failure_reasons(attempt))
         ElementTree.SubElement(case, "error", {"type": "incomplete", "message": _xml_text(reasons)})
-    elif attempt.status != Status.PASSED:
+    elif attempt.status == Status.PASSED:
+        if notes := [result.reason for result in sorted_results(attempt) if is_number_note(result.reason)]:
+            ElementTree.SubElement(case, "system-out").text = _xml_text("\n".join(notes))
+    else:
         message = ": ".join(filter(None, (str(attempt.status), attempt.stopped_because)))
         ElementTree.SubElement(case, "skipped", {"message": _xml_text(message)})
     return case

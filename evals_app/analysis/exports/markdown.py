@@ -26,7 +26,8 @@ from evals_app.analysis.figure_text import (
 from evals_app.analysis.reasons import group_cases, name_runs
 from evals_app.analysis.run_differences import read_currency
 from evals_app.analysis.slices import read_slices
-from evals_app.models import EvalAttempt, EvalRun
+from evals_app.metrics.number_differences import NOTE_START
+from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from sessions_app.presentation.visible_text import escape_text
 from sessions_app.store.short_texts import join_names
 
@@ -133,6 +134,7 @@ def _list_details(result: GateResult, address: str, title: str) -> Iterator[str]
         for verdict in LISTED:
             yield from _list_cases(str(verdict).capitalize(), result.comparison.cases_with(verdict))
         yield from _list_cases("Failing without a comparable earlier outcome", result.failing_new_cases)
+    yield from _list_items("Passed with other numbers", _list_number_notes(result.run))
     scores = describe_scores(result.run, result.comparison)
     yield from _list_items("Scores", [f"{code(name)}: {means}" for name, means in scores.items()])
     slices = read_slices(result.run, result.comparison)
@@ -167,6 +169,14 @@ def _find_failure_reasons(run: EvalRun) -> ItemsView[str, str]:
         if attempt.status != EvalAttempt.Status.PASSED:
             reasons.setdefault(attempt.case_id, attempt.cause or attempt.error or str(attempt.status))
     return reasons.items()
+
+
+def _list_number_notes(run: EvalRun) -> list[str]:
+    """Return a line for each case that passed although numbers of an answer differ from the expected ones."""
+    marked = MetricResult.objects.filter(attempt__run=run, invocation=None, reason__startswith=NOTE_START)
+    rows = marked.order_by("attempt__case_index", "-attempt__repetition", "position")
+    notes = dict(rows.values_list("attempt__case_id", "reason"))
+    return [f"{code(name)}: {code(note)}" for name, note in notes.items()]
 
 
 def _list_amounts(result: GateResult) -> Iterator[str]:

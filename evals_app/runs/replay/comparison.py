@@ -45,6 +45,16 @@ class RequestDifference:
         return self.agent, lines, self.history, self.history_cut, self.tools, self.declarations, self.settings
 
     @property
+    def changed_parts(self) -> list[str]:
+        """The parts of the request that differ: instruction, tools, settings; the history only if nothing else does."""
+        parts = [
+            *(["instruction"] if self.instruction else []),
+            *(["tools"] if self.tools or self.declarations else []),
+            *(name.replace("_", " ") for name, _, _ in self.settings),
+        ]
+        return parts or ["history"]
+
+    @property
     def summary(self) -> list[str]:
         """The differences in words."""
         words = {"removed": "gone", "added": "new", "moved": "elsewhere"}

@@ -11,7 +11,7 @@ from sessions_app.store import scopes
 from sessions_app.store.database import change_notification
 from sessions_app.store.errors import BadInput, NotFound
 
-LONGEST_NOTE = 10_000
+MAX_NOTE = 10_000
 """Characters of a note."""
 
 
@@ -84,8 +84,8 @@ def note_attempt(attempt_pk: int, note: str, *, person: str = "") -> None:
 
 
 def _clean_note(text: str) -> str:
-    if len(text) > LONGEST_NOTE:
+    if len(text) > MAX_NOTE:
         raise BadInput(
-            f"A note may have {LONGEST_NOTE:,} characters; this one has {len(text):,}.", hint="Shorten it."
+            f"A note may have {MAX_NOTE:,} characters; this one has {len(text):,}.", hint="Shorten it."
         )
     return scopes.clean_text(text.strip())

@@ -24,7 +24,7 @@ from google.genai import types
 from scripted_model import Reply, Rule, ScriptedLlm, Turn, call
 
 MINUTES = "minutes.md"
-LONGEST_WAIT = 600
+MAX_WAIT = 600
 
 
 def request_leave(days: int, tool_context: ToolContext) -> dict[str, object]:
@@ -53,7 +53,7 @@ async def take_note(text: str, tool_context: ToolContext) -> dict[str, object]:
 
 async def wait(seconds: float) -> dict[str, float]:
     """Wait without doing anything."""
-    await asyncio.sleep(min(seconds, LONGEST_WAIT))
+    await asyncio.sleep(min(seconds, MAX_WAIT))
     return {"waited": seconds}
 
 

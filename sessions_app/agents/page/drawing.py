@@ -34,7 +34,10 @@ MAX_STEPS = 4
 """Positions of a box in the path that are drawn; the text below the drawing has all."""
 
 MAX_TOOLS = 6
-"""Tools of one agent that are drawn; the text below the drawing lists more."""
+"""Tools of each agent that are drawn if the agents have more than `FEW_TOOLS`; those that are agents always are."""
+
+FEW_TOOLS = 20
+"""Tools of all agents together up to which all are drawn."""
 
 
 @dataclass(slots=True)
@@ -154,11 +157,12 @@ class Connection:
 
 @dataclass(slots=True)
 class Drawing:
-    """The drawing. `omitted_count` counts boxes that did not fit into it."""
+    """The drawing. `omitted_count`: boxes left out; `omitted_tool_count`: tools that `all_tools` would draw."""
 
     boxes: list[Box] = field(default_factory=list)
     lines: list[Connection] = field(default_factory=list)
     omitted_count: int = 0
+    omitted_tool_count: int = 0
 
     @property
     def width(self) -> int:
@@ -171,24 +175,34 @@ class Drawing:
         return max((box.middle for box in self.boxes), default=0.0) + HEIGHT / 2 + MARGIN
 
 
-def draw(tree: Node, speakers: Sequence[str] = (), called: Mapping[str, set[str]] | None = None) -> Drawing:
+def draw(
+    tree: Node,
+    speakers: Sequence[str] = (),
+    called: Mapping[str, set[str]] | None = None,
+    *,
+    all_tools: bool = False,
+) -> Drawing:
     """Return the drawing of a prepared description.
 
     `speakers` names the agents and nodes in the path of the shown invocation, in order; `called` the tools that each
-    of them called.
+    of them called. `all_tools` draws all tools up to `MAX_BOXES` boxes, even if they are many.
     """
     steps: dict[str, list[int]] = defaultdict(list)
     for step, name in enumerate(speakers, start=1):
         steps[name].append(step)
-    pen = _DrawingBuilder(steps, called or {})
+    max_tools = MAX_BOXES if all_tools or _count_tools(tree) <= FEW_TOOLS else MAX_TOOLS
+    pen = _DrawingBuilder(steps, called or {}, max_tools)
     pen.node(tree)
     _assign_positions(pen.drawing)
     return pen.drawing
 
 
 class _DrawingBuilder:
-    def __init__(self, steps: Mapping[str, Sequence[int]], called: Mapping[str, set[str]]) -> None:
+    def __init__(
+        self, steps: Mapping[str, Sequence[int]], called: Mapping[str, set[str]], max_tools: int
+    ) -> None:
         self.drawing = Drawing()
+        self.max_tools = max_tools
         self.steps = steps
         self.called = called
 
@@ -207,12 +221,25 @@ class _DrawingBuilder:
         )
         if box is None:
             return None
-        below = [self._draw_tool(tool, box) for tool in (node.get("tools") or [])[:MAX_TOOLS]]
+        tools = node.get("tools") or []
+        drawn_tools = self._select_tools(node.get("name") or "", tools)
+        below = [self._draw_tool(tool, box) for tool in drawn_tools]
         below += [self.node(child, box) for child in node.get("sub_agents") or []]
-        self.drawing.omitted_count += max(0, len(node.get("tools") or []) - MAX_TOOLS)
+        self.drawing.omitted_count += len(tools) - len(drawn_tools)
+        self.drawing.omitted_tool_count += len(tools) - len(drawn_tools)
         below += self._draw_workflow(node, box)
         box.on_path = bool(box.steps) or any(child.on_path for child in below if child)
         return box
+
+    def _select_tools(self, agent: str, tools: Sequence[Node]) -> list[Node]:
+        """Return the tools of an agent to draw: all agents, and up to the limit called tools before others."""
+        if len(tools) <= self.max_tools:
+            return list(tools)
+        called = self.called.get(agent, ())
+        ranks = [0 if tool.get("agent") else 1 if tool.get("name") in called else 2 for tool in tools]
+        by_rank = sorted(range(len(tools)), key=ranks.__getitem__)
+        drawn_indexes = by_rank[: max(self.max_tools, ranks.count(0))]
+        return [tools[index] for index in sorted(drawn_indexes)]
 
     def _draw_tool(self, tool: Node, above: Box) -> Box | None:
         name = tool.get("name") or ""
@@ -246,6 +273,14 @@ class _DrawingBuilder:
         if above is not None:
             self.drawing.lines.append(Connection(above, box))
         return box
+
+
+def _count_tools(node: Node) -> int:
+    """Return the number of tools of an agent and of all agents below it."""
+    tools = node.get("tools") or []
+    below = [*(node.get("sub_agents") or []), *(node.get("nodes") or [])]
+    below += [tool["agent"] for tool in tools if tool.get("agent")]
+    return len(tools) + sum(_count_tools(child) for child in below)
 
 
 def _box_note(node: Node) -> str:

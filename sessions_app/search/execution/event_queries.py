@@ -10,15 +10,15 @@ from django.db.models import F, Q, QuerySet, Value
 from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 
 from sessions_app.search import nested_content
-from sessions_app.search.execution import event_terms
+from sessions_app.search.execution import field_terms
+from sessions_app.search.execution.scans import UnindexedTail
 from sessions_app.search.execution.state_terms import owner_keys, written_key_term
-from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query.terms import Field, Query, StateTerm, Term, Word
 from sessions_app.search.query.times import parse_time
 from sessions_app.search.state_conditions import value_condition
 from sessions_app.store import scopes
-from sessions_app.store.database import tokens
 from sessions_app.store.database.json_sql import COUNTS_AS_ERROR
+from sessions_app.store.database.tokens import Phrase
 from sessions_app.store.events.conditions import MAY_NAME_TOOLS
 from sessions_app.store.events.kinds import EventKind
 from sessions_app.store.index import event_index
@@ -45,7 +45,7 @@ EVENT_FIELDS = frozenset(
         "before",
         "is",
         "problem",
-        *event_terms.LOG_NAMES,
+        *field_terms.LOG_NAMES,
     }
 )
 """Names of terms about events; of `is:` only `is:error`."""
@@ -83,14 +83,14 @@ class EventQuery:
     def _term_condition(self, term: Term, first: int, last: int) -> Q | None:
         """Return the condition of a term, ignoring its negation; None if it is not about events."""
         if isinstance(term, Word):
-            return self._word_condition(term.text, first, last)
+            return self._word_condition(term.phrase, first, last)
         if isinstance(term, StateTerm):
             return self._state_condition(term, first, last)
         if term.name == "problem":
             problems = SessionProblem.objects.filter(session=self.session, code=term.value)
             return Q(seq__in=problems.values("seq"))
-        if term.name in event_terms.LOG_NAMES:
-            return event_terms.precedes_record(term, self.session)
+        if term.name in field_terms.LOG_NAMES:
+            return field_terms.precedes_record(term, self.session)
         if term.name == "key":
             return self._state_condition(written_key_term(term.value), first, last)
         if not _is_about_events(term):
@@ -104,8 +104,7 @@ class EventQuery:
     def _has_nested_runs(self) -> bool:
         return NestedRun.objects.filter(Q(outer=self.session) | Q(caller=self.session)).exists()
 
-    def _word_condition(self, text: str, first: int, last: int) -> Q:
-        phrase = tokens.parse_phrase(text)
+    def _word_condition(self, phrase: Phrase | None, first: int, last: int) -> Q:
         if phrase is None:
             return Q(pk__in=[])
         tail = [event.seq for event in self._tail.events_with_phrase(phrase)]

@@ -17,7 +17,7 @@ SessionSet = set[int] | Q
 FEW = 5_000
 """Maximum sessions of a set of primary keys, and entries of an index that are read for one."""
 
-MOST_SORTED = 1_000
+MAX_SORTED = 1_000
 """Sessions that SQLite looks up and sorts; of more it walks the list and tests each."""
 
 
@@ -49,7 +49,7 @@ class InKeys(Func):
     def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
         """Return the SQL for SQLite. The plus keeps SQLite from looking up each of many sessions to sort them."""
         pk, params = compiler.compile(self.source_expressions[0])
-        plus = "+" if len(self.pks) > MOST_SORTED else ""
+        plus = "+" if len(self.pks) > MAX_SORTED else ""
         sql = f"({plus}{pk} IN (SELECT value FROM json_each(%s)))"  # noqa: S608 - a column
         return sql, (*params, str(self.pks))
 

@@ -9,6 +9,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from sessions_app.search.execution.scans import UnindexedTail
 from sessions_app.search.execution.session_sets import (
     FEW,
     SessionSet,
@@ -16,7 +17,6 @@ from sessions_app.search.execution.session_sets import (
     keys_subquery,
     membership_condition,
 )
-from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query.terms import StateTerm, When
 from sessions_app.search.state_conditions import is_decided_by_marks, mark_condition, value_condition
 from sessions_app.store import scopes

@@ -20,7 +20,7 @@ from sessions_app.search.query.terms import (
 )
 from sessions_app.store import scopes
 
-MOST_COMPLETIONS = 12
+MAX_COMPLETIONS = 12
 """Maximum completions offered at once."""
 
 
@@ -114,7 +114,7 @@ def complete(
             _drop_repeats(
                 _iter_completions(caret_word, vocabulary, names), text[caret_word.start : caret_word.end]
             ),
-            MOST_COMPLETIONS,
+            MAX_COMPLETIONS,
         )
     )
 

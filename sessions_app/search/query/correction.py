@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -60,6 +60,30 @@ def remark_names(query: Query, vocabulary: Vocabulary) -> list[Remark]:
         for position, word in enumerate(query.terms)
         if isinstance(word, Word)
         for what, suggestion in _terms_named(word, vocabulary)
+    ]
+
+
+def remark_word_starts(query: Query, starts: Collection[Word]) -> list[Remark]:
+    """Return remarks on words that no text contains whole, with the terms that find words beginning so."""
+    return [
+        Remark(
+            f"No text has the whole word {word.text[:80]!r}, but longer words begin with it.",
+            _with_term(query, position, replace(word, is_prefix=True)),
+        )
+        for position, word in enumerate(query.terms)
+        if isinstance(word, Word) and word in starts
+    ]
+
+
+def remark_other_case(query: Query, spellings: Mapping[StateTerm, str]) -> list[Remark]:
+    """Return remarks on values that only exist in another case, with the terms that match these."""
+    return [
+        Remark(
+            f"The value of {term.name[:80]!r} is written {spellings[term][:80]!r}.",
+            _with_term(query, position, replace(term, value=spellings[term])),
+        )
+        for position, term in enumerate(query.terms)
+        if isinstance(term, StateTerm) and term in spellings
     ]
 
 

@@ -21,6 +21,7 @@ from sessions_app.search.query.terms import (
     CONNECTIVES,
     MEASURES,
     ORDERS,
+    PREFIX_MARK,
     SHARED,
     Query,
     StateTerm,
@@ -38,6 +39,9 @@ MAX_LENGTH = 2_000
 """Maximum length of a query, in characters."""
 
 MAX_TERMS = 40
+
+MIN_PREFIX = 3
+"""Minimum letters of the start of a word, in scripts with spaces: SQLite lists all words with that start."""
 
 
 def parse(text: str) -> Query:
@@ -88,7 +92,7 @@ def _take_term(scanner: Scanner) -> Term:
     refuse_unknown_name(atom)
     _refuse_connective(atom)
     _refuse_no_word(scanner, atom, start)
-    return Word(atom.text, negated)
+    return _make_word(scanner, atom, start, negated=negated)
 
 
 # Text
@@ -124,6 +128,25 @@ def _refuse_no_word(scanner: Scanner, atom: Atom, start: int) -> None:
             atom.end,
             hint="Leave it out. To find punctuation use title:, error: or a comparison with ~, such as title:*.",
         )
+
+
+def _make_word(scanner: Scanner, atom: Atom, start: int, *, negated: bool) -> Word:
+    """Return a word, or the start of one: then a star that is not quoted ends it.
+
+    Raises:
+        QueryError: the start is so short that it would match most of the index's words.
+    """
+    if not atom.text.endswith(PREFIX_MARK) or atom.quoted[-1]:
+        return Word(atom.text, negated)
+    word = Word(atom.text.rstrip(PREFIX_MARK), negated, is_prefix=True)
+    if word.phrase and len(word.phrase.tokens[-1]) < MIN_PREFIX and word.phrase.tokens[-1].isascii():
+        raise QueryError(
+            f"{scanner.text[start : atom.end][:40]!r} begins too many words.",
+            start,
+            atom.end,
+            hint=f"Write at least {MIN_PREFIX} letters before the star.",
+        )
+    return word
 
 
 # Terms about state

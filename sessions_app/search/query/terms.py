@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from sessions_app.store import scopes
+from sessions_app.store.database import tokens
 from sessions_app.store.events.kinds import EventKind
 from sessions_app.store.models import LOG_LEVELS, Scope
 
@@ -17,6 +18,9 @@ OPERATORS = ("!=", ">=", "<=", "=", ">", "<", "~")
 """Longer ones first, because the first match is taken."""
 
 ORDERS = frozenset({">=", "<=", ">", "<"})
+
+PREFIX_MARK = "*"
+"""Ends a word of which only the start is known."""
 
 ARROW = "->"
 """Separates a key from a path into its value."""
@@ -84,6 +88,20 @@ DESCRIPTIONS = {
 }
 """Description of every term, for help and completion."""
 
+EXAMPLES = {
+    'sunny "no such city"': "words and phrases in messages, tool arguments and results, titles and ids",
+    "weath*": "words that begin with these letters",
+    "tool:get_weather -is:error": "sessions that called a tool and have no error",
+    "tokens>10000 updated:<2h": "comparisons of numbers and times",
+    "user:tier = gold": "the current value of a state key",
+    "user:tier = gold ever": "a value at any time; with `never` instead, sessions in which the key never had it",
+    "order_id missing": "sessions without the key",
+    "retries > 3 ever": "a key that was above 3",
+    "cart->items[0].sku = A7": "a path into a value; the key before `->` must match completely",
+    "user:ann": "without a comparison: the sessions of a user",
+}
+"""Queries that show what can be searched, for help."""
+
 ALIASES = {"agent": "author"}
 FIELDS = frozenset(DESCRIPTIONS)
 SHARED = frozenset({"user", "app"})
@@ -109,14 +127,21 @@ SUFFIXES = (When.EVER, When.MISSING, When.NEVER)
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Free text: a word, or a phrase of adjacent words."""
+    """Free text: a word, or a phrase of adjacent words. With `is_prefix` the last word is only its start: `weath*`."""
 
     text: str
     negated: bool = False
+    is_prefix: bool = False
+
+    @property
+    def phrase(self) -> tokens.Phrase | None:
+        """The phrase for the index; None if the text contains no letter or digit."""
+        return tokens.parse_phrase(self.text, is_prefix=self.is_prefix)
 
     def __str__(self) -> str:
         """Return the term as it is written."""
-        return _negation_sign(self.negated) + _write_text(self.text, of_word=True)
+        text = _write_text(self.text, of_word=True)
+        return _negation_sign(self.negated) + text + (PREFIX_MARK if self.is_prefix else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +274,9 @@ def looks_like_a_name(name: str, value: str) -> bool:
 
 
 def _write_text(text: str, *, of_word: bool = False) -> str:
-    plain = _BARE_WORD.fullmatch(text) and not (of_word and is_ambiguous(text))
+    plain = _BARE_WORD.fullmatch(text) and not (
+        of_word and (is_ambiguous(text) or text.endswith(PREFIX_MARK))
+    )
     return text if plain else quote(text)
 
 

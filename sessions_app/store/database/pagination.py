@@ -16,6 +16,9 @@ M = TypeVar("M", bound=Model)
 
 PAGE_SIZE = 50
 
+MAX_COUNTED = 10_000
+"""Rows of a list that are counted."""
+
 BATCH_SIZE = 200
 """Rows of a batch of an export."""
 
@@ -60,22 +63,42 @@ def _reverse_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[M]):
-    """One page. `next` is the cursor of the next page, empty on the last one; `is_first` marks the first page."""
+    """One page.
+
+    Attributes:
+        rows: its rows.
+        next: cursor of the next page; empty on the last one.
+        is_first: whether it is the first page.
+        total: rows of all pages, counted up to `MAX_COUNTED` + 1; None: not counted.
+    """
 
     rows: list[M]
     next: str
     is_first: bool
+    total: int | None = None
 
 
-def paginate(rows: QuerySet[M], order: Order, cursor: str = "", *, size: int = PAGE_SIZE) -> Page[M]:
+def paginate(
+    rows: QuerySet[M], order: Order, cursor: str = "", *, size: int = PAGE_SIZE, is_counted: bool = False
+) -> Page[M]:
     """Return the page after a cursor; the first page if it is empty.
+
+    One query, and one more if the rows are to be counted and are not all on this page.
 
     Raises:
         BadInput: `cursor` is not a cursor of this order.
     """
     candidates = list(rows_after(rows, order, cursor)[: size + 1])
     page_rows = candidates[:size]
-    return Page(page_rows, order.cursor(page_rows[-1]) if len(candidates) > size else "", not cursor)
+    next_cursor = order.cursor(page_rows[-1]) if len(candidates) > size else ""
+    is_only_page = not cursor and not next_cursor
+    total = len(page_rows) if is_only_page else count_rows(rows) if is_counted else None
+    return Page(page_rows, next_cursor, not cursor, total)
+
+
+def count_rows(rows: QuerySet[M], limit: int = MAX_COUNTED) -> int:
+    """Return the number of rows, at most `limit` + 1."""
+    return rows.order_by().values("pk")[: limit + 1].count()
 
 
 def read_batches(rows: QuerySet[M], order: Order) -> Iterator[list[M]]:

@@ -24,11 +24,15 @@ from sessions_app.store.database import db_errors
 from sessions_app.store.errors import SchemaTooNew, SchemaTooOld, StoreUnavailable
 
 APPS = (
+    *getattr(settings, "DEVUI_USER_APPS", ()),
     *("sessions_app", "evals_app"),
     *getattr(settings, "DEVUI_ENGINE_APPS", ()),
-    *getattr(settings, "DEVUI_USER_APPS", ()),
 )
-"""Labels of the apps with tables. Those of workers and of users are last, and absent from a server without them."""
+"""Labels of the apps with tables. Those of workers are absent from a server without them.
+
+Those of users come first: migrated after the others they would take a second longer. Programs that run agents
+lack them.
+"""
 
 _LOCK_NAME = "devui: schema"
 """Name of the advisory lock on PostgreSQL that is held while migrating."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from itertools import chain, groupby, islice, pairwise
@@ -94,9 +94,10 @@ def parse_phrases(query: str) -> list[Phrase]:
     return list(islice(dict.fromkeys(phrase for phrase in parsed if phrase), MAX_PHRASES))
 
 
-def parse_phrase(text: str) -> Phrase | None:
-    """Return a whole text as one phrase; None if it contains no word."""
-    return _parse_piece(normalize(text))
+def parse_phrase(text: str, *, is_prefix: bool = False) -> Phrase | None:
+    """Return a whole text as one phrase; None if it contains no word. With `is_prefix` its last word is a start."""
+    phrase = _parse_piece(normalize(text))
+    return replace(phrase, prefix=True) if phrase and is_prefix else phrase
 
 
 def contains_phrase(words: Sequence[str], phrase: Phrase) -> bool:

@@ -33,6 +33,11 @@ def is_model_output(event: Event) -> bool:
     return kind_properties(event.kind).is_model_output
 
 
+def comes_from_model(event: Event) -> bool:
+    """Tell whether an event came out of a model call: its output, or an error."""
+    return event.author != "user" and (is_model_output(event) or is_error(event))
+
+
 def can_end_turn(event: Event) -> bool:
     """Tell whether an event can be an agent's final response: it has content. An error never is."""
     return kind_properties(event.kind).can_end_turn

@@ -54,6 +54,10 @@ class SupersededRanges:
         """Return the seq of the newest compaction that covers an event; 0 if none does."""
         return max(self._covering_seqs(event), default=0)
 
+    def supersedes(self, event: Event) -> bool:
+        """Tell whether a rewind removed an event or a compaction covers it."""
+        return bool(self.rewound_by(event) or self.compacted_by(event))
+
     def first_compacted_by(self, event: Event) -> int:
         """Return the seq of the first compaction that covers an event; 0 if none does."""
         return min(self._covering_seqs(event), default=0)

@@ -31,7 +31,7 @@ MAX_SEQ = 2**SEQ_BITS - 1
 
 _ID_PREFIX = "\ue000"
 
-FIRST_PAGE, LARGEST_PAGE = 500, 32_000
+FIRST_PAGE, MAX_PAGE = 500, 32_000
 """Entries read at a time: doubled after each page. The rest of the session that a page ends in is skipped."""
 
 FREQUENT = 100_000
@@ -223,7 +223,7 @@ def _read_sessions(phrase: Phrase, limit: int) -> set[int] | None:
             if len(keys) < size:
                 return pks
             before = keys[-1] >> SEQ_BITS << SEQ_BITS
-            entries_read, size = entries_read + size, min(2 * size, LARGEST_PAGE)
+            entries_read, size = entries_read + size, min(2 * size, MAX_PAGE)
     return None
 
 

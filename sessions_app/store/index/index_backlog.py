@@ -1,7 +1,7 @@
 """The events and sessions that the search indexes do not cover yet.
 
 Each session has a cursor, `indexed_seq`: events up to it are indexed (see `indexing`), and searches scan the later ones
-themselves (see `execution.unindexed_scan`). A second cursor, `problems_seq`, belongs to the checks for
+themselves (see `execution.scans`). A second cursor, `problems_seq`, belongs to the checks for
 problems (see `problems.session_checks`); it is here because the writers of runs and traces, which move it back, may not
 import `problems`.
 """

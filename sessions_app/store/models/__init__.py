@@ -7,7 +7,6 @@ Times are float seconds since the epoch, as in ADK. Values and event bodies are 
 jsonb refuses NUL, lone surrogates and NaN, and reorders keys.
 """
 
-from sessions_app.store.models.apps import AgentCard, AppSettings
 from sessions_app.store.models.artifacts import Artifact, MemoryEntry
 from sessions_app.store.models.derived import (
     EventWords,
@@ -19,17 +18,26 @@ from sessions_app.store.models.derived import (
     StateValue,
     TrendBucket,
 )
-from sessions_app.store.models.imports import (
-    ImportedScope,
-    ImportedSession,
-    ImportSource,
-    MirroredSession,
+from sessions_app.store.models.runs import (
+    LOG_LEVELS,
+    RUN_DURATION,
+    UNCOUNTED,
+    UNINDEXED_NESTED,
+    LogRecord,
+    ModelCall,
+    ModelPiece,
+    NestedRun,
+    Run,
+    RuntimeProcess,
+    Span,
+    Trace,
 )
-from sessions_app.store.models.runs import Run, RuntimeProcess
 from sessions_app.store.models.sessions import (
     UNCHECKED,
     UNINDEXED,
+    AgentCard,
     AgentSession,
+    AppSettings,
     DeletedSession,
     Event,
     EventSummary,
@@ -41,6 +49,10 @@ from sessions_app.store.models.state import (
     AppScope,
     AppState,
     ChangeCause,
+    ImportedScope,
+    ImportedSession,
+    ImportSource,
+    MirroredSession,
     Scope,
     SessionState,
     StateChange,
@@ -50,20 +62,10 @@ from sessions_app.store.models.state import (
     UserScope,
     UserState,
 )
-from sessions_app.store.models.traces import (
-    LOG_LEVELS,
-    UNCOUNTED,
-    UNINDEXED_NESTED,
-    LogRecord,
-    ModelCall,
-    ModelPiece,
-    NestedRun,
-    Span,
-    Trace,
-)
 
 __all__ = [
     "LOG_LEVELS",
+    "RUN_DURATION",
     "STATE_ROWS",
     "UNCHECKED",
     "UNCOUNTED",

@@ -1,4 +1,4 @@
-"""Sessions, their events and tags, deleted sessions, and saved views."""
+"""Apps, their sessions and events, tags, deleted sessions, and saved views."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from django.db import models
 
 from sessions_app.store.database.json_sql import COUNTS_AS_ERROR, IS_REWIND_OR_COMPACTION
-from sessions_app.store.session_key import SessionKey
+from sessions_app.store.session_key import StorableKey
 
 UNINDEXED = models.Q(last_seq__gt=models.F("indexed_seq"))
 """Condition: the session has events that are not indexed yet. It has a partial index. See `index_backlog`."""
@@ -34,6 +34,7 @@ class AgentSession(models.Model):
     title_person = models.TextField(
         default="", db_default="", help_text="Name of the person who set the title; empty: unknown."
     )
+    # That of the first message that is more than a greeting, if there is one (`sessions.greetings`).
     first_text = models.TextField(default="", help_text="Start of the user's first message.")
     last_text = models.TextField(default="")
     error_count = models.IntegerField(
@@ -125,9 +126,9 @@ class AgentSession(models.Model):
         return self.title or self.first_text or self.session_id
 
     @property
-    def key(self) -> SessionKey:
+    def key(self) -> StorableKey:
         """The session's key."""
-        return SessionKey(self.realm, self.app_name, self.user_id, self.session_id)
+        return StorableKey(self.realm, self.app_name, self.user_id, self.session_id)
 
 
 class SessionTag(models.Model):
@@ -223,3 +224,33 @@ class Event(models.Model):
     def decoded_summary(self) -> EventSummary:
         """The summary, decoded once."""
         return EventSummary(json.loads(self.summary))
+
+
+class AgentCard(models.Model):
+    """Description of an app's agent as the runtime loaded it, or the error why it could not be loaded."""
+
+    class Status(models.TextChoices):
+        """Result of the last attempt to load the agent."""
+
+        UNKNOWN = "unknown", "not loaded yet"
+        READY = "ready", "ready"
+        FAILED = "failed", "failed to load"
+
+    app_name = models.TextField(unique=True)
+    status = models.CharField(max_length=8, choices=Status, default=Status.UNKNOWN)
+    code_version = models.CharField(
+        max_length=64, default="", help_text="Hash of the agent's files when loaded."
+    )
+    description = models.TextField(default="{}", help_text="JSON: the tree of agents.")
+    error = models.TextField(default="{}", help_text="JSON: type, message, file, line, traceback.")
+    checked_at = models.FloatField(default=0.0)
+
+
+class AppSettings(models.Model):
+    """Settings of an app that people edit. Not part of any agent's state."""
+
+    app_name = models.TextField(unique=True)
+    session_ttl_s = models.FloatField(
+        null=True,
+        help_text="Seconds without an event after which a session has expired; null: it never does.",
+    )

@@ -50,8 +50,7 @@ def get_or_create(
     Raises:
         BadInput: an id or the TTL is invalid.
     """
-    key = SessionKey(realm, app_name, user_id, str(uuid.uuid4()))
-    check_ids(key)
+    key = check_ids(SessionKey(realm, app_name, user_id, str(uuid.uuid4())))
     with transaction.atomic():
         # before all row locks and only here, so it cannot cause a deadlock
         named_locks.take_lock("\x1f".join(("devui active session", *key[:3])))

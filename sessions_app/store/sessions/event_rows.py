@@ -5,6 +5,7 @@ from __future__ import annotations
 from sessions_app.store.database.statements import bulk_insert_sql, insert_sql, unnest_sql
 from sessions_app.store.events import EventRecord
 from sessions_app.store.models import Event, Scope
+from sessions_app.store.sessions.greetings import greeting_sql
 from sessions_app.store.sessions.ledger import OwnerPositions
 
 PREVIEW_LIMIT = 200
@@ -34,10 +35,16 @@ def event_row(owners: OwnerPositions, seq: int, record: EventRecord) -> tuple[st
     )
 
 
+def _lacks_first_text(column: str) -> str:
+    """Return the SQL condition that a session has no first text, or one that only greets."""
+    return f"({column} = '' OR {greeting_sql(column)})"
+
+
 ADVANCE_SESSION = (
-    "UPDATE sessions_app_agentsession SET revision = revision + 1, last_seq = %s, updated_at = %s,"
+    "UPDATE sessions_app_agentsession SET revision = revision + 1, last_seq = %s, updated_at = %s,"  # noqa: S608 - constants
     " error_count = error_count + %s, total_tokens = total_tokens + %s,"
-    " first_text = CASE WHEN first_text = '' THEN %s ELSE first_text END,"
+    f" first_text = CASE WHEN {_lacks_first_text('first_text')}"
+    " THEN coalesce(nullif(%s, ''), first_text) ELSE first_text END,"
     " last_text = coalesce(%s, last_text) WHERE id = %s"
 )
 """Updates a session for an event: the values of `advance`."""
@@ -46,7 +53,8 @@ _ADVANCE_TYPES = ("bigint", "float8", "bigint", "bigint", "text", "text", "bigin
 ADVANCE_SESSIONS = (
     "UPDATE sessions_app_agentsession s SET revision = s.revision + 1, last_seq = n.seq, updated_at = n.updated_at,"  # noqa: S608 - our own table
     " error_count = s.error_count + n.errors, total_tokens = s.total_tokens + n.tokens,"
-    " first_text = CASE WHEN s.first_text = '' THEN n.first_text ELSE s.first_text END,"
+    f" first_text = CASE WHEN {_lacks_first_text('s.first_text')}"
+    " THEN coalesce(nullif(n.first_text, ''), s.first_text) ELSE s.first_text END,"
     " last_text = coalesce(n.last_text, s.last_text)"
     f" FROM {unnest_sql(_ADVANCE_TYPES)} AS n(seq, updated_at, errors, tokens, first_text, last_text, id)"
     " WHERE s.id = n.id"

@@ -6,9 +6,11 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import Count, F, QuerySet, Window
+from django.db.models.functions import RowNumber
 
 from sessions_app.store import realms
 from sessions_app.store.models import AgentSession, Event, ImportedSession
@@ -16,7 +18,24 @@ from sessions_app.store.models import AgentSession, Event, ImportedSession
 DEEPEST = 50
 """Maximum number of ancestors that are followed."""
 
-FORKS_SHOWN = 50
+MAX_FORKS = 50
+"""Forks of a session that are listed; the others are counted."""
+
+MAX_FORKS_AT_EVENT = 5
+"""Forks made at one event that are listed; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forks:
+    """The first forks of a session or of one of its events, oldest first, and the number of all of them."""
+
+    sessions: list[AgentSession]
+    count: int
+
+    @property
+    def unlisted(self) -> int:
+        """The number of forks that are not in `sessions`."""
+        return self.count - len(self.sessions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +96,31 @@ def ancestors(session: AgentSession) -> list[Ancestor]:
     return nearest_first
 
 
-def forks_at(session: AgentSession, events: Sequence[Event]) -> dict[int, list[AgentSession]]:
-    """Return the forks made at some of a session's events, by `seq`, oldest first. One query."""
-    forks: dict[int, list[AgentSession]] = defaultdict(list)
-    if events:
-        for fork in _visible_forks(session).filter(forked_seq__range=(events[0].seq, events[-1].seq))[
-            :FORKS_SHOWN
-        ]:
-            forks[fork.forked_seq or 0].append(fork)
-    return forks
+def list_forks_at(session: AgentSession, events: Sequence[Event]) -> dict[int, Forks]:
+    """Return the forks made at some of a session's events, by `seq`, each at most `MAX_FORKS_AT_EVENT`. One query."""
+    if not events:
+        return {}
+    at_event = F("forked_seq")
+    rows = (
+        _visible_forks(session)
+        .filter(forked_seq__range=(events[0].seq, events[-1].seq))
+        .annotate(
+            number=Window(RowNumber(), partition_by=at_event, order_by="pk"),
+            count=Window(Count("pk"), partition_by=at_event),
+        )
+        .filter(number__lte=MAX_FORKS_AT_EVENT)
+    )
+    forks: dict[int, list[Any]] = defaultdict(list)
+    for row in rows:
+        forks[row.forked_seq or 0].append(row)
+    return {seq: Forks(sessions, sessions[0].count) for seq, sessions in forks.items()}
 
 
-def list_forks(session: AgentSession) -> list[AgentSession]:
-    """Return the forks of a session, oldest first, at most `FORKS_SHOWN`."""
-    return list(_visible_forks(session)[:FORKS_SHOWN])
+def list_forks(session: AgentSession) -> Forks:
+    """Return the forks of a session, at most `MAX_FORKS`. One query, two if there are more."""
+    forks = _visible_forks(session)
+    sessions = list(forks[:MAX_FORKS])
+    return Forks(sessions, len(sessions) if len(sessions) < MAX_FORKS else forks.count())
 
 
 def _visible_forks(session: AgentSession) -> QuerySet[AgentSession]:

@@ -16,6 +16,7 @@ from sessions_app.store.database import change_notification
 from sessions_app.store.database.statements import FIND_SESSION
 from sessions_app.store.events import EventRecord
 from sessions_app.store.events.conditions import HAS_CALLS
+from sessions_app.store.ids import check_ids
 from sessions_app.store.models import Event, NestedRun
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
@@ -85,6 +86,9 @@ def save_nested(
         run: the run as of now, without its sessions and the seqs of their events.
         state: the state at its start, without credentials.
         record: an event of the run. Its credentials are not stored.
+
+    Raises:
+        BadInput: an id of the run cannot be stored.
     """
     with (
         connection.cursor() as cursor
@@ -94,7 +98,7 @@ def save_nested(
         if session is None:
             return True
         [run.outer_id] = session
-        child = realms.nested_key(key, run.outer_id, origin.ref)
+        child = check_ids(realms.nested_key(key, run.outer_id, origin.ref))
         caller = None
         if origin.caller_ref:
             caller = _find_run(cursor, realms.nested_key(key, run.outer_id, origin.caller_ref))

@@ -21,7 +21,7 @@ from sessions_app.store.database.statements import Statements
 from sessions_app.store.errors import AlreadyExists, DuplicateEvent, SessionMissing, StaleSession
 from sessions_app.store.events import EventRecord, StateWrite
 from sessions_app.store.events.attribution import Writer
-from sessions_app.store.ids import check_event_ids, check_ids, is_storable
+from sessions_app.store.ids import check_event_ids, is_storable
 from sessions_app.store.index import index_entries
 from sessions_app.store.models import (
     AgentSession,
@@ -32,7 +32,7 @@ from sessions_app.store.models import (
     UntrackedKey,
     UserScope,
 )
-from sessions_app.store.session_key import SessionKey
+from sessions_app.store.session_key import SessionKey, StorableKey
 from sessions_app.store.sessions.event_rows import ADVANCE_SESSION, INSERT_EVENT, advance, event_row
 from sessions_app.store.sessions.ledger import Provenance, insert_temp, take_owners, write_keys
 
@@ -75,7 +75,7 @@ ANY: ExpectedSession | None = None
 
 
 def create_session(
-    key: SessionKey,
+    key: StorableKey,
     initial: Mapping[str, Any] | None = None,
     *,
     origin: str = "live",
@@ -87,9 +87,7 @@ def create_session(
 
     Raises:
         AlreadyExists: the app and user have a session of this id.
-        BadInput: an id is longer than `ID_BYTES` or cannot be stored.
     """
-    check_ids(key)
     created_at = time.time() if now is None else now
     writes = [
         StateWrite(scope, name, value, Writer("seed", inferred=False))

@@ -35,7 +35,8 @@ WRITES_SEARCHED = 500
 """Writes of a key searched for the last one by this session; beyond them the value is "not known"."""
 
 PAGE = 500
-MOST_UNTRACKED = 200
+MAX_UNTRACKED = 200
+"""Untracked keys that are listed; the others are counted."""
 
 
 class DriftCause(models.TextChoices):
@@ -89,11 +90,13 @@ class DriftReport:
 
     Attributes:
         keys: all of them, explained or not.
+        untracked_count: number of untracked keys, listed or not.
         unread: number of keys that were not checked; none of them is foreign.
     """
 
     keys: list[Drift]
     untracked: list[UntrackedKey]
+    untracked_count: int = 0
     unread: int = 0
 
     @property
@@ -155,7 +158,9 @@ def find_drift(session: AgentSession, *, from_events: bool = False, most: int = 
         keys += drifted
         unread += len(suspects) - checked
     untracked = UntrackedKey.objects.filter(session=session).order_by("-pk")
-    return DriftReport(keys, list(untracked[:MOST_UNTRACKED]), unread)
+    newest = list(untracked[:MAX_UNTRACKED])
+    count = len(newest) if len(newest) < MAX_UNTRACKED else untracked.count()
+    return DriftReport(keys, newest, count, unread)
 
 
 def fold_events(session: AgentSession) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from django.db.models import QuerySet
 
 from sessions_app.search.execution import event_queries
-from sessions_app.search.execution.time_budget import TimeBudget
+from sessions_app.search.execution.scans import TimeBudget
 from sessions_app.search.query.terms import Query
 from sessions_app.store.events import event_text
 from sessions_app.store.models import AgentSession, Event, SessionTrait

@@ -178,9 +178,8 @@ class _Import:
         with self._slices.one():
             for stored in sessions:
                 name = stored.owner
-                key = SessionKey("", name.app_name, name.user_id, name.session_id)
                 try:
-                    check_ids(key)
+                    key = check_ids(SessionKey("", name.app_name, name.user_id, name.session_id))
                 except BadInput as error:
                     self._report.unread.add(f"session {name}: {error.message}")
                     continue

@@ -37,7 +37,7 @@ def index(request: HttpRequest) -> HttpResponse:
     query = ArtifactsQuery(request.GET).read()
     table = artifact_columns.TABLE.arrange(request)
     page = pagination.paginate(
-        artifact_list.newest_versions(_file_filter(query)), table.order, query["before"]
+        artifact_list.newest_versions(_file_filter(query)), table.order, query["before"], is_counted=True
     )
     context = {
         **table.page_context(page, _artifact_rows(page.rows)),

@@ -17,13 +17,14 @@ from sessions_app.store.artifacts import artifact_versions
 from sessions_app.store.errors import NotFound
 from sessions_app.store.models import Artifact
 from sessions_app.views.event import json_response
-from sessions_app.views.files import content_headers
+from sessions_app.views.files import RENDERED_HTML_POLICY, content_headers
 
 
 class ContentQuery(QueryForm):
-    """Options of the content; `save=1` downloads it instead of showing it."""
+    """Options of the content: `save=1` downloads it, `rendered=1` renders a text as HTML."""
 
     save = forms.BooleanField(required=False)
+    rendered = forms.BooleanField(required=False)
 
 
 def content(request: HttpRequest, pk: int) -> HttpResponseBase:
@@ -39,9 +40,13 @@ def content(request: HttpRequest, pk: int) -> HttpResponseBase:
     stream.seek(0)
     response = download(stream, "file", mime)
     del response.headers["Content-Disposition"]
-    saved = ContentQuery(request.GET).read()["save"]
-    for name, value in content_headers(mime, artifact.filename, to_save=saved).items():
+    query = ContentQuery(request.GET).read()
+    for name, value in content_headers(mime, artifact.filename, to_save=query["save"]).items():
         response.headers[name] = value
+    if query["rendered"] and mime == file_type.TEXT:
+        response.headers["Content-Type"] = "text/html; charset=utf-8"
+        response.headers["Content-Security-Policy"] = RENDERED_HTML_POLICY
+        response.headers["X-DNS-Prefetch-Control"] = "off"
     response.headers["Content-Length"] = str(artifact.size)
     return response
 

@@ -36,10 +36,14 @@ DELETE = "devui/artifacts/delete.html"
 
 
 class ArtifactQuery(QueryForm):
-    """Name of an artifact as events of its session spell it, and its version; defaults to the newest."""
+    """Name of an artifact as events of its session spell it, and its version; defaults to the newest.
+
+    `content=1` redirects to the content of the version instead of its page.
+    """
 
     name = forms.CharField(strip=False)
     version = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1)
+    content = forms.BooleanField(required=False)
 
 
 VERSIONS_SHOWN = 100
@@ -90,10 +94,11 @@ def file(request: HttpRequest) -> HttpResponse:
 
 
 def open_session_file(request: HttpRequest, pk: int) -> HttpResponse:
-    """Redirect to the page of a file by the name that a session's event gives it.
+    """Redirect to the page or the content of a file by the name that a session's event gives it.
 
     Raises:
         SessionMissing: no such session.
+        NotFound: the content of a version is requested that does not exist.
     """
     session = find_session(pk)
     if nested := realms.find_nested_run(session):
@@ -109,6 +114,8 @@ def open_session_file(request: HttpRequest, pk: int) -> HttpResponse:
     ):
         owner = {"app": session.app_name, "user": session.user_id, "session": session.session_id}
         return redirect(reverse("artifacts", query=owner))
+    if query["content"]:
+        return redirect("artifact-content", pk=artifact_versions.require_version(key, query["version"]).pk)
     return redirect(file_url(key, query["version"]))
 
 

@@ -86,7 +86,7 @@ def test_appends_between_slices_keep_the_fork_hidden_and_complete(
 ):
     story, other = create_story(), Story("other")
     then = state_at_seq(story.session, LENGTH)
-    seen: set[str] = set()
+    visible_ids: set[str] = set()
 
     def go_on(number: int) -> None:
         run_in_other_thread(lambda: other.says(f"{number}", delta={"user:u0": f"late {number}"}))
@@ -95,14 +95,14 @@ def test_appends_between_slices_keep_the_fork_hidden_and_complete(
         )
         everywhere = listing.SessionFilter(realm=realms.COPYING)
         for session_filter in (listing.SessionFilter(), everywhere):
-            seen.update(listing.list_sessions(session_filter).values_list("session_id", flat=True))
+            visible_ids.update(listing.list_sessions(session_filter).values_list("session_id", flat=True))
         with pytest.raises(SessionMissing):
             find_session(AgentSession.objects.latest("pk").pk)
 
     times = act_between_transactions(monkeypatch, go_on)
     new = fork(story.pk, NewFork(seq=LENGTH, own_realm=own_realm))
     assert len(times) > LENGTH / 3
-    assert seen == {"s1", "other"}
+    assert visible_ids == {"s1", "other"}
     assert event_columns(new) == event_columns(story.session)[:LENGTH]
     assert state_at_seq(new, LENGTH) == then
     for seq in range(1, LENGTH + 1):
@@ -280,13 +280,13 @@ def test_slices_grow_if_fast_and_shrink_if_slow(monkeypatch: pytest.MonkeyPatch)
     waited: list[float] = []
     monkeypatch.setattr(batched_transactions, "yield_writer", waited.append)
     series = batched_transactions.BatchedTransactions()
-    for held, rows in (
+    for duration, rows in (
         (0.001, batched_transactions.FIRST_ROWS * 2),
         (0.2, batched_transactions.FIRST_ROWS),
         (0.03, batched_transactions.FIRST_ROWS),
     ):
         with series.one():
-            now[0] += held
+            now[0] += duration
         assert series.rows == rows
     now[0] += 0.01
     with series.one():

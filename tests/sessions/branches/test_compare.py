@@ -91,6 +91,23 @@ def test_rest_of_a_turn_is_alone_if_the_other_side_starts_a_new_one():
     assert turn_seqs(turns(story, other)) == [([5, 6], []), ([7, 8], [5])]
 
 
+def test_turns_with_equal_text_are_side_by_side():
+    left, right = Story("left"), Story("right")
+    for story, messages in (
+        (left, ["Hi", "Pack for Oslo?"]),
+        (right, ["Hi", "In Rome?", "Pack for Oslo?", "Bye"]),
+    ):
+        for number, message in enumerate(messages):
+            story.invocation = f"i{number}"
+            story.asks(message)
+    assert turn_seqs(comparing.read_turns(left.session, right.session, 0, 0)) == [
+        ([1], [1]),
+        ([], [2]),
+        ([2], [3]),
+        ([], [4]),
+    ]
+
+
 def test_pages_are_bounded_and_continue():
     story = Story()
     story.asks("start")
@@ -100,17 +117,17 @@ def test_pages_are_bounded_and_continue():
         story.asks("x")
         story.says("y")
         other.asks("x")
-    seen, pages = [], 0
+    seqs, pages = [], 0
     left_after = right_after = lineage.count_common_events(story.session, other.session)
     while True:
         page = comparing.read_turns(story.session, other.session, left_after, right_after)
-        seen += turn_seqs(page)
+        seqs += turn_seqs(page)
         pages += 1
         left_after, right_after = page.left.next, page.right.next
         if not page.more:
             break
     assert pages > 2
-    assert seen == [([2 * n + 2, 2 * n + 3], [n + 2]) for n in range(100)]
+    assert seqs == [([2 * n + 2, 2 * n + 3], [n + 2]) for n in range(100)]
 
 
 def test_turn_longer_than_a_page_continues_without_shifting_other_side():

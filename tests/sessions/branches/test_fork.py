@@ -155,8 +155,8 @@ def test_the_timeline_of_a_fork_shows_the_shared_keys_its_events_wrote(own_realm
     if not own_realm:
         new = fork(new.pk, NewFork())
     event = Event.objects.get(session=new, seq=5)
-    written = {change.name: (change.old, change.new) for change in read_key_changes(new, [event])[5]}
-    assert written == {
+    changes = {change.name: (change.old, change.new) for change in read_key_changes(new, [event])[5]}
+    assert changes == {
         "b": ("1", "2"),
         "c": (None, "9"),
         "user:tier": ('"free"', '"gold"'),
@@ -292,9 +292,9 @@ def test_refusals_leave_nothing_behind():
     count = AgentSession.objects.count()
     with pytest.raises(SessionMissing):
         fork(story.pk + 999, NewFork())
-    for wanted in (NewFork(seq=9), NewFork(seq=0), NewFork(event_id="nobody")):
+    for new_fork in (NewFork(seq=9), NewFork(seq=0), NewFork(event_id="nobody")):
         with pytest.raises(EventMissing, match="has no event"):
-            fork(story.pk, wanted)
+            fork(story.pk, new_fork)
     with pytest.raises(BadInput, match="has no events yet"):
         fork(empty.pk, NewFork())
     with pytest.raises(AlreadyExists, match="empty"):
@@ -365,12 +365,12 @@ async def test_content_of_large_artifact_is_shared_and_outlives_the_original():
     assert len(list(await units_of_work.read(lambda: list(content_files.list_names())))) == 1
     service = DjangoArtifactService()
     await service.delete_artifact(app_name="weather", user_id="ann", session_id="s1", filename="b.bin")
-    named = {"app_name": "weather", "user_id": "ann", "session_id": new.session_id}
-    part = await service.load_artifact(**named, filename="b.bin")
+    session_fields = {"app_name": "weather", "user_id": "ann", "session_id": new.session_id}
+    part = await service.load_artifact(**session_fields, filename="b.bin")
     assert part is not None
     assert part.inline_data is not None
     assert part.inline_data.data == b"B" * 100_000
-    await service.delete_artifact(**named, filename="b.bin")
+    await service.delete_artifact(**session_fields, filename="b.bin")
 
 
 async def test_a_realm_of_its_own_has_the_users_files_as_well():

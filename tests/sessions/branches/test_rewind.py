@@ -96,11 +96,11 @@ def test_rewind_appends_one_event_and_keeps_history():
 def test_ledger_names_rewind_and_who_removed_a_key():
     story = tell_three_invocations()
     _, appended, _ = rewinding.rewind(story.pk, invocation_id="i2")
-    written = {row.key: row for row in StateChange.objects.filter(session_id=story.pk, seq=appended.seq)}
-    assert {row.cause for row in written.values()} == {ChangeCause.REWIND}
-    assert written["c"].removed
-    assert written["c"].value is None
-    assert (written["b"].value, written["b"].removed) == ("1", False)
+    changes = {row.key: row for row in StateChange.objects.filter(session_id=story.pk, seq=appended.seq)}
+    assert {row.cause for row in changes.values()} == {ChangeCause.REWIND}
+    assert changes["c"].removed
+    assert changes["c"].value is None
+    assert (changes["b"].value, changes["b"].removed) == ("1", False)
 
 
 def test_the_fields_of_the_event_are_those_of_adks_own():
@@ -165,8 +165,8 @@ async def test_adks_own_rewind_is_a_rewind_in_the_ledger():
         session_service=DjangoSessionService(),
     )
     await runner.rewind_async(user_id="ann", session_id="s1", rewind_before_invocation_id="i2")
-    written = await units_of_work.read(lambda: list(StateChange.objects.filter(session_id=story.pk, seq=9)))
-    assert {row.cause for row in written} == {ChangeCause.REWIND}
+    changes = await units_of_work.read(lambda: list(StateChange.objects.filter(session_id=story.pk, seq=9)))
+    assert {row.cause for row in changes} == {ChangeCause.REWIND}
 
 
 def test_a_key_that_was_null_then_is_null_again():

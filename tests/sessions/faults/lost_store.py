@@ -13,15 +13,15 @@ STORE_LOST = StoreUnavailable("The store is away.")
 
 def fail_with_lost_store(times: int, work: Callable[..., Any], *, before: bool) -> Callable[..., Any]:
     """Return `work` whose first calls raise StoreUnavailable, `before` they do anything or after they are done."""
-    left = [times]
+    failures = [times]
 
     @wraps(work)
     def fails(*args: Any, **kwargs: Any) -> Any:
-        left[0] -= 1
-        if before and left[0] >= 0:
+        failures[0] -= 1
+        if before and failures[0] >= 0:
             raise STORE_LOST
         result = work(*args, **kwargs)
-        if left[0] >= 0:
+        if failures[0] >= 0:
             raise STORE_LOST
         return result
 

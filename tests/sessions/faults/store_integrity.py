@@ -35,10 +35,10 @@ def assert_intact() -> None:
     assert _state() == _fold()
     for scope, owners in ((Scope.USER, UserScope), (Scope.APP, AppScope)):
         for owner in owners.objects.all():
-            taken = StateChange.objects.filter(scope=scope, owner_id=owner.pk).values_list(
+            positions = StateChange.objects.filter(scope=scope, owner_id=owner.pk).values_list(
                 "position", flat=True
             )
-            assert sorted(set(taken)) == list(range(1, owner.version + 1))
+            assert sorted(set(positions)) == list(range(1, owner.version + 1))
 
 
 def _by_scope(delta: dict[str, Any]) -> dict[tuple[str, str], Any]:

@@ -274,8 +274,8 @@ asyncio.run(main())
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 4 MB."""
-    with mount_disk(tmp_path / "disk", 4) as folder:
+    """A disk of 6 MB: an empty store and its write-ahead log take about 2."""
+    with mount_disk(tmp_path / "disk", 6) as folder:
         yield folder
 
 
@@ -284,8 +284,9 @@ def test_really_full_disk_damages_nothing_and_recovers(small_disk: Path):
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"x" * 2_000_000)
     command = [sys.executable, "-c", DISK, f"sqlite:///{small_disk}/store.sqlite3"]
+    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     writer = forked_processes.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert writer.stdout is not None
     replies = [writer.stdout.readline().split()[0] for _ in range(2)]

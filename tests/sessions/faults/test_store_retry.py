@@ -47,8 +47,8 @@ def lose(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cal
     """Return what lets a function of a module meet a lost store three times."""
 
     def lose(module: Any, name: str) -> None:
-        lost = fail_with_lost_store(3, getattr(module, name), before=request.param)
-        monkeypatch.setattr(module, name, lost)
+        failing_function = fail_with_lost_store(3, getattr(module, name), before=request.param)
+        monkeypatch.setattr(module, name, failing_function)
 
     return lose
 
@@ -100,8 +100,8 @@ async def test_lost_acknowledgement_does_not_hide_the_event_of_another_writer(st
     session = await service.create_session(app_name="app", user_id="ann", session_id="s1")
     append = writes.append_event
 
-    def lose_answer(key, record, *arguments, **named):
-        result = append(key, record, *arguments, **named)
+    def lose_answer(key, record, *arguments, **options):
+        result = append(key, record, *arguments, **options)
         if record.event_id == "mine" and not result.duplicate:
             append(key, replace(record, event_id="other", data=record.data.replace("mine", "other")))
             raise STORE_LOST
@@ -114,7 +114,7 @@ async def test_lost_acknowledgement_does_not_hide_the_event_of_another_writer(st
 
 
 async def test_full_disk_fails_the_append_at_once(store, monkeypatch):
-    def fill(*arguments: Any, **named: Any) -> Any:
+    def fill(*arguments: Any, **options: Any) -> Any:
         raise StoreFull("The disk is full.")
 
     service = DjangoSessionService()
@@ -126,7 +126,7 @@ async def test_full_disk_fails_the_append_at_once(store, monkeypatch):
 
 
 async def test_run_whose_caller_waits_is_refused_on_a_full_disk(store, monkeypatch):
-    def fill(*arguments: Any, **named: Any) -> Any:
+    def fill(*arguments: Any, **options: Any) -> Any:
         raise StoreFull("The disk is full.")
 
     turns = RunQueue("r1", on_left=lambda: None)
@@ -144,10 +144,10 @@ async def test_first_end_of_a_run_counts_even_if_caller_is_cancelled(store, monk
     is_back = threading.Event()
     finish = lifecycle.finish
 
-    def away(*arguments: Any, **named: Any) -> bool:
+    def away(*arguments: Any, **options: Any) -> bool:
         if not is_back.is_set():
             raise STORE_LOST
-        return finish(*arguments, **named)
+        return finish(*arguments, **options)
 
     monkeypatch.setattr(lifecycle, "finish", away)
     failing_run = asyncio.create_task(turns.finish(live, Status.FAILED, Failure("ValueError", "")))
@@ -210,9 +210,9 @@ def test_work_in_a_thread_of_its_own_is_retried_on_a_new_connection(store):
     def stop() -> None:
         tries.append(connection.connection)
         if len(tries) < 3:
-            lost = sqlite3.OperationalError("the disk is gone")
-            lost.sqlite_errorname = "SQLITE_IOERR_READ"
-            raise OperationalError(str(lost)) from lost
+            disk_error = sqlite3.OperationalError("the disk is gone")
+            disk_error.sqlite_errorname = "SQLITE_IOERR_READ"
+            raise OperationalError(str(disk_error)) from disk_error
         processes.mark_stopped("r1")
 
     retry.run_sync(stop)
@@ -221,20 +221,20 @@ def test_work_in_a_thread_of_its_own_is_retried_on_a_new_connection(store):
 
 
 async def test_records_of_runs_wait_for_the_store_and_none_is_dropped(store, caplog):
-    outbox, written, left = Outbox(), [], [12]
+    outbox, records, failures = Outbox(), [], [12]
 
     def unit(number: int) -> bool:
-        if left[0]:
-            left[0] -= 1
+        if failures[0]:
+            failures[0] -= 1
             raise STORE_LOST
-        written.append(number)
+        records.append(number)
         return True
 
     for number in range(3):
         outbox.enqueue(lambda number=number: partial(unit, number))
     assert await outbox.wait_written(30)
     outbox.close()
-    assert sorted(written) == [0, 1, 2]
+    assert sorted(records) == [0, 1, 2]
     assert [record.levelname for record in caplog.records if "are queued" in record.message] == ["WARNING"]
 
 

@@ -40,16 +40,16 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 @pytest_asyncio.fixture
 async def make_truth(uri: str, tmp_path: Path) -> AsyncIterator[MakeTruth]:
     """Make the service that the URI names, as another process would: each call makes one more."""
-    made: list[BaseSessionService] = []
+    services: list[BaseSessionService] = []
 
     def make() -> BaseSessionService:
         service = session_service(RuntimeOptions(session_service_uri=uri), tmp_path)
         assert service is not None
-        made.append(service)
+        services.append(service)
         return service
 
     yield make
-    for service in made:
+    for service in services:
         await service.close()
 
 

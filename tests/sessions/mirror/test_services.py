@@ -55,7 +55,7 @@ def test_a_uri_that_names_nothing_is_refused_without_its_password(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("uri", "shown"),
+    ("uri", "place"),
     [
         ("sqlite:////data/adk.db", "sqlite:////data/adk.db"),
         ("sqlite:///adk.db", "sqlite:///adk.db"),
@@ -69,5 +69,5 @@ def test_a_uri_that_names_nothing_is_refused_without_its_password(tmp_path: Path
         ("", ""),
     ],
 )
-def test_a_place_is_the_uri_without_password_and_query(uri: str, shown: str | None):
-    assert without_password(uri) == (uri if shown is None else shown)
+def test_a_place_is_the_uri_without_password_and_query(uri: str, place: str | None):
+    assert without_password(uri) == (uri if place is None else place)

@@ -25,7 +25,7 @@ def worker(engine_id: int, **values) -> WorkerFacts:
 
 
 @pytest.mark.parametrize(
-    ("workers", "taken", "code", "text"),
+    ("workers", "tasks", "code", "text"),
     [
         ([], {}, "no_worker", "No worker is running."),
         ([worker(1, apps={"office": CODE})], {}, "no_app", "No worker has app weather."),
@@ -52,8 +52,8 @@ def worker(engine_id: int, **values) -> WorkerFacts:
         ([worker(1), worker(2)], {1: 2, 2: 1}, "delivery", "A worker is about to take it."),
     ],
 )
-def test_reason_names_what_is_missing(workers, taken, code, text):
-    reason = Capacity(workers, taken).explain("conversations", "weather", CODE)
+def test_reason_names_what_is_missing(workers, tasks, code, text):
+    reason = Capacity(workers, tasks).explain("conversations", "weather", CODE)
     assert (reason.code, reason.text) == (code, text)
 
 

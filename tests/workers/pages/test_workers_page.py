@@ -86,7 +86,7 @@ async def test_page_shows_who_does_what_with_which_code(web, add_worker):
     assert "0 of 2" in rows["worker-w1"]
     assert rows["worker-w2"].startswith("draining")
     assert rows["worker-w3"].startswith("gone")
-    assert page.one("nav", css="places").all("a")[-1].text == "Workers"
+    assert page.one("nav", css="subplaces", aria_label="Monitor").all("a")[-1].text == "Workers"
     idle = page.one("tr", id="worker-w2").all("td", data_label="Works on")
     assert [cell.text for cell in idle] == ["nothing"]
     assert "starting 1 of 2" in rows["worker-w4"]
@@ -125,7 +125,7 @@ async def test_page_names_the_models_that_must_not_be_asked(web, add_worker):
     (row,) = page.all("table")[0].all("tr")[1:]
     assert row.text == "requests to gemini-2.5-flash Its service asked for a pause."
     answer = (await open_as(web, "reader", "/api/v1/workers")).json()
-    assert [held["model"] for held in answer["held_models"]] == ["gemini-2.5-flash"]
+    assert [model["model"] for model in answer["held_models"]] == ["gemini-2.5-flash"]
 
 
 async def test_list_is_sent_again_only_when_it_has_changed(web, add_worker):

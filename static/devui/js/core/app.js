@@ -1,10 +1,11 @@
 // Modules that every page needs: local times, messages, shortcuts, dialogs, menus, forms and copying.
 
-import "./input-method.js";
+import { isSendKey } from "./input-method.js";
 import "./clipboard.js";
 import "./overlays.js";
 import "./command-palette.js";
 import "./focus.js";
+import { showPdfs } from "./pdf-frame.js";
 import { isPressed } from "./press.js";
 import { showCurrent } from "./tab-strips.js";
 import "./theme.js";
@@ -15,9 +16,11 @@ const POLL_PAUSE = 2_000;
 
 showCurrent();
 showTimes();
+showPdfs();
 setInterval(() => showTimes(), TICK);
 document.addEventListener("htmx:load", ({ detail: { elt } }) => {
   showTimes(elt);
+  showPdfs(elt);
   showCurrent(elt);
 });
 
@@ -39,6 +42,13 @@ document.addEventListener("htmx:configRequest", (event) => {
 
 document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submit]")) event.target.form.requestSubmit();
+});
+
+/* Enter sends a message box and Shift Enter adds a line, except while an input method composes. */
+document.addEventListener("keydown", (event) => {
+  if (!event.target.matches?.("textarea[data-enter-sends]") || !isSendKey(event)) return;
+  event.preventDefault();
+  if (event.target.value.trim()) event.target.form.requestSubmit();
 });
 
 /* A second click must not send a form again. */

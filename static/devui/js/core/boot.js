@@ -1,9 +1,10 @@
-// Runs before the first paint, so that a chosen theme never flashes.
+// Runs before the first paint, so that a chosen theme never flashes and no row of a timeline changes its height.
 try {
   const theme = localStorage.getItem("devui-theme");
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+  if (localStorage.getItem("devui.session.timeline") === "everything") document.documentElement.dataset.timeline = "everything";
 } catch {
-  // Storage is not available: the page follows the system.
+  // Storage is not available: the page follows the system, and a timeline shows the conversation.
 }
 
 // Reload on Back or Forward before the page's modules have loaded; otherwise only the address would change.

@@ -2,13 +2,15 @@
 
 import { showError } from "./toasts.js";
 
-/** Copy a text and confirm it on the button. */
+/** Copy a text and confirm it on the button. Return whether it was copied. */
 export async function copy(button, text) {
   try {
     await navigator.clipboard.writeText(text);
     flash(button);
+    return true;
   } catch {
     showError("The text could not be copied.", "This browser allows copying only on https or localhost.");
+    return false;
   }
 }
 

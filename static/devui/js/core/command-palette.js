@@ -68,10 +68,15 @@ function commandsHere() {
   });
 }
 
-const isUsable = (element) => !element.disabled && element.ariaDisabled !== "true" && !element.closest("[hidden]");
+/** Tell whether an element can be used. Entries of closed menus can, unless the role or the session rules them out. */
+function isUsable(element) {
+  if (element.disabled || element.ariaDisabled === "true" || element.closest("[hidden]")) return false;
+  const ruled = element.closest("[data-needs], [data-needs-events]");
+  return !ruled || getComputedStyle(ruled).display !== "none";
+}
 
 function placesHere() {
-  return [...document.querySelectorAll(".places a")].map((link) => {
+  return [...document.querySelectorAll(":is(.places, .subplaces) a[data-key]")].map((link) => {
     const base = entry("Go to", "next", link.textContent, () => link.click());
     return { ...base, content: [...base.content, ...keysOf(link)], href: link.href };
   });
@@ -116,10 +121,17 @@ function matchingEntries(typed) {
   const answers = providers.flatMap((provider) => provider(typed)).map((one) => ({ ...one, least: Infinity }));
   const all = [...answers, ...commands, ...places.sessions, ...places.others];
   if (!typed) return all.map((one) => ({ ...one, score: 1 }));
-  return all
+  const matches = all
     .map((one) => ({ ...one, score: Math.max(score(typed, one.text), one.least ?? 0) }))
     .filter(({ score }) => score)
     .sort((one, other) => (other.score === one.score ? 0 : other.score - one.score));
+  return [...matches, searchEntry(typed)];
+}
+
+/** Return the last entry, which searches the events of all sessions. */
+function searchEntry(typed) {
+  const href = `${opener.dataset.searchUrl}?${new URLSearchParams({ q: typed })}`;
+  return { ...entry("Search", "search", `Search sessions for “${typed}”`, () => location.assign(href)), href };
 }
 
 /* --- What is shown --- */

@@ -2,7 +2,7 @@
 
 const WORD_START = 8;
 const JOINED = 4;
-const LONGEST_GAP = 12;
+const MAX_GAP = 12;
 const MIN_PER_LETTER = 2.5;
 
 /** Normalize letters, which input methods and file systems write differently: ｗ as w, é as one code point or two. */
@@ -34,7 +34,7 @@ function scoreFrom(start, word, letters) {
   let last = start - 1;
   for (const letter of word) {
     const at = letters.indexOf(letter, last + 1);
-    if (at < 0 || at - last > LONGEST_GAP) return 0;
+    if (at < 0 || at - last > MAX_GAP) return 0;
     if (at === 0 || /[^\p{L}\p{N}]/u.test(letters[at - 1])) sum += WORD_START;
     else sum += at === last + 1 ? JOINED : 1;
     last = at + letter.length - 1;

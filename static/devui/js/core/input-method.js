@@ -2,6 +2,12 @@
 
 let isComposing = false;
 
+/** Tell whether a key event is Enter alone, which sends a message, and does not confirm what an input method offers. */
+export function isSendKey(event) {
+  const hasModifier = event.shiftKey || event.altKey || event.ctrlKey || event.metaKey;
+  return event.key === "Enter" && !hasModifier && !event.isComposing && event.keyCode !== 229;
+}
+
 document.addEventListener("compositionstart", () => {
   isComposing = true;
 });

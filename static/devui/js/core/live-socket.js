@@ -3,7 +3,7 @@
 import { waitForRelease } from "./press.js";
 
 const FIRST_WAIT = 400;
-const LONGEST_WAIT = 10_000;
+const MAX_WAIT = 10_000;
 const SILENCE = 45_000;
 /** Close reason of a deleted session; the socket does not reconnect. */
 export const DELETED = "deleted";
@@ -83,7 +83,7 @@ export class Live {
       this.refuse(REFUSALS.get(code));
       return;
     }
-    const wait = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** this.#failures) * (0.75 + Math.random() / 2);
+    const wait = Math.min(MAX_WAIT, FIRST_WAIT * 2 ** this.#failures) * (0.75 + Math.random() / 2);
     this.#failures += 1;
     this.onState("offline", "");
     this.#retry = setTimeout(() => this.connect(), wait);

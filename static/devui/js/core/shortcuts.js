@@ -62,7 +62,8 @@ function shortcutOf(event) {
 document.addEventListener("keydown", (event) => {
   const key = shortcutOf(event);
   if (key === null) return;
-  if (key.length === 1 && key !== " " && messageBox()) {
+  const isCharacter = key.length === 1 && (key !== " " || pressedKeys.length > 0);
+  if (isCharacter && messageBox()) {
     takeCharacter(event, key);
     return;
   }
@@ -163,7 +164,7 @@ export function showHelp() {
 /* --- What every page has --- */
 
 const search = () => document.querySelector("[data-search]");
-const rows = () => [...document.querySelectorAll("main .row-link")];
+const rows = () => [...document.querySelectorAll("main .row-link, main tbody tr:not(:has(.row-link)) > .pick > input")];
 
 /** Focus the row `step` rows further down; the first row if none has the focus. */
 function moveInList(step) {
@@ -188,6 +189,6 @@ declare("Everywhere", [
   { keys: ["k"], does: "Previous row", when: hasRows, work: () => moveInList(-1) },
 ]);
 
-declare("Go to", [...document.querySelectorAll(".places a[data-key]")].map((place) => ({
+declare("Go to", [...document.querySelectorAll(":is(.places, .subplaces) a[data-key]")].map((place) => ({
   keys: [`g ${place.dataset.key}`], does: place.textContent, work: () => place.click(),
 })));

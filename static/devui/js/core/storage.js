@@ -3,10 +3,12 @@
 
 import { waitForRelease } from "./press.js";
 
-/** Names of the stored settings. `boot.js` reads the theme before any module is loaded. */
+/** Names of the stored settings. `boot.js` reads the theme and the timeline's mode before any module is loaded. */
 export const NAMES = {
   theme: "devui-theme",
   folded: "devui.session.folded",
+  timeline: "devui.session.timeline",
+  hits: "devui.session.hits",
   width: (column) => `devui.session.${column}`,
   watched: (app) => `devui.watched.${app}`,
   hiddenHints: (app) => `devui.hidden-hints.${app}`,

@@ -3,22 +3,33 @@
 import { fetchPart, keepFocus } from "../core/fragment.js";
 import { Live } from "../core/live-socket.js";
 import { showTimes } from "../core/times.js";
+import { keysElsewhere, restoreTicked, tickedBoxes } from "../lists/selection.js";
 
 /* --- Cases: one is loaded when it is opened; the button says what it will run, and rests when nothing can. --- */
 
 const runLabel = document.querySelector("[data-run-label]");
 const fileSection = document.getElementById("evalset-file");
 
-const boxes = () => [...document.querySelectorAll(".case > input[name=case]")];
+/** Send the selected cases of other pages of the list along with those on this page. Return their number. */
+function addCasesElsewhere() {
+  const form = document.getElementById("run-form");
+  for (const input of form.querySelectorAll("[data-case-elsewhere]")) input.remove();
+  const keys = keysElsewhere();
+  for (const value of keys) {
+    const input = Object.assign(document.createElement("input"), { type: "hidden", name: "case", value });
+    input.dataset.caseElsewhere = "";
+    form.append(input);
+  }
+  return keys.length;
+}
 
 function sayWhatRuns() {
   if (!runLabel) return;
-  const all = boxes(); // there is none while the file cannot be run
-  const checkedCount = all.filter((box) => box.checked).length;
-  runLabel.closest("button").disabled = !all.length;
-  for (const why of document.querySelectorAll("[data-why-not]")) why.hidden = all.length > 0;
-  if (!all.length) return;
-  const total = Number(fileSection.querySelector("[data-cases]").dataset.cases);
+  const checkedCount = tickedBoxes().length + addCasesElsewhere();
+  const total = Number(fileSection.querySelector("[data-runnable]")?.dataset.runnable ?? 0);
+  runLabel.closest("button").disabled = !total;
+  for (const why of document.querySelectorAll("[data-why-not]")) why.hidden = total > 0;
+  if (!total) return;
   const matchCount = Number(document.querySelector("[data-cases-with]:checked")?.dataset.casesWith ?? 0);
   const whole = total === 1 ? "the case" : `all ${total.toLocaleString("en")} cases`;
   const count = checkedCount || matchCount;
@@ -34,11 +45,12 @@ async function fill(details) {
 }
 
 document.addEventListener("toggle", (event) => {
-  if (event.target.matches(".case > details")) fill(event.target);
+  if (event.target.matches("details.case")) fill(event.target);
 }, true);
 document.addEventListener("change", (event) => {
-  if (event.target.matches(".case > input[name=case], [data-cases-with]")) sayWhatRuns();
+  if (event.target.matches("[data-cases-with]")) sayWhatRuns();
 });
+document.addEventListener("ticked", sayWhatRuns);
 sayWhatRuns();
 
 /* --- The file: the cases follow its changes; an open form reports a change and keeps its input. --- */
@@ -49,26 +61,24 @@ const disk = document.getElementById("disk");
 async function follow() {
   const html = await fetchPart(location.href, "evalset-file");
   if (html === null) return;
-  const nameOf = (item) => item.querySelector(".case-name").textContent;
-  const items = () => [...fileSection.querySelectorAll(".case")];
-  const checkedIds = new Set(boxes().filter((box) => box.checked).map((box) => box.value));
-  const open = new Set(items().filter((item) => item.querySelector("details").open).map(nameOf));
-  const focused = document.activeElement?.closest("#evalset-file .case");
+  const nameOf = (details) => details.querySelector(".case-name").textContent;
+  const cases = () => [...fileSection.querySelectorAll("details.case")];
+  const open = new Set(cases().filter((details) => details.open).map(nameOf));
+  const focused = document.activeElement?.closest("#evalset-file details.case");
   const focusedName = focused ? nameOf(focused) : "";
-  const [searchText, runsMatches] = [document.getElementById("cases-with")?.value, document.querySelector("[data-cases-with]")?.checked];
+  const searchBox = () => fileSection.querySelector("[data-search]");
+  const [searchText, runsMatches] = [searchBox()?.value, document.querySelector("[data-cases-with]")?.checked];
   keepFocus(fileSection, () => { fileSection.innerHTML = html; });
-  const search = document.getElementById("cases-with");
-  if (search && searchText !== undefined) search.value = searchText;
+  window.htmx.process(fileSection);
+  if (searchBox() && searchText !== undefined) searchBox().value = searchText;
   const whole = document.querySelector("[data-cases-with]");
   if (whole && runsMatches) whole.checked = true;
-  for (const item of items()) {
-    const box = item.querySelector("input[name=case]");
-    if (box) box.checked = checkedIds.has(box.value);
-    if (open.has(nameOf(item))) item.querySelector("details").open = true;
-    if (focusedName && nameOf(item) === focusedName) item.querySelector("summary").focus({ preventScroll: true });
+  for (const details of cases()) {
+    if (open.has(nameOf(details))) details.open = true;
+    if (focusedName && nameOf(details) === focusedName) details.querySelector("summary").focus({ preventScroll: true });
   }
   showTimes(fileSection);
-  sayWhatRuns();
+  restoreTicked(fileSection);
 }
 
 function take(message) {

@@ -66,13 +66,40 @@ function accept(option) {
   box.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
+// The last word is the start of one until Enter is pressed: the address gets the star.
+const LAST_WORD = /^(?:[^"]*\s)?-?(?!(?:ever|missing|never)$)[\p{L}\p{N}]{3,}$/iu;
+const COMPARED_VALUE = /[=<>~]\s*\S*$/;
+const TYPED_START = /(?<=^|\s|-)([\p{L}\p{N}]{3,})\*$/u;
+
+let isComplete = true;
+
+/* The address of a list with the star is that of a word that was being typed: typing goes on without it. */
+if ("search" in box.dataset && TYPED_START.test(box.value)) {
+  isComplete = false;
+  box.value = box.value.replace(TYPED_START, "$1");
+}
+
+box.form.addEventListener("htmx:configRequest", ({ detail: { parameters } }) => {
+  const query = parameters.q ?? "";
+  if (!isComplete && LAST_WORD.test(query) && !COMPARED_VALUE.test(query)) parameters.q = `${query}*`;
+});
+
+/** Submit the form: a browser does not do so by Enter where a form has several fields and no button. */
+function searchWholeWord(event) {
+  event.preventDefault();
+  isComplete = true;
+  box.form.requestSubmit();
+}
+
 box.addEventListener("input", (event) => {
+  isComplete = false;
   if (box.value.trim() === "") close();
   else if (!event.isComposing) askSoon();
 });
 box.addEventListener("blur", () => setTimeout(close, 150));
 box.addEventListener("keydown", (event) => {
   if (event.isComposing || event.keyCode === 229) return;
+  if (event.key === "Enter" && active < 0) searchWholeWord(event);
   const wantsOpen = event.key === "ArrowDown" || (event.key === " " && event.ctrlKey);
   if (!isOpen()) {
     if (event.key === "Enter") close(); // also what was asked and is on its way

@@ -1,56 +1,11 @@
-// Session list: selected rows, actions on them, and keys.
+// Session list: actions on the selected rows, and keys.
 
 import { declare } from "../core/shortcuts.js";
+import { NAMES, rememberList } from "../core/storage.js";
+import { boxes, boxOf, focusedRow, hasSelection, isOnRow, rowOf, tickedBoxes } from "./selection.js";
 
 const form = document.getElementById("session-actions");
-const selectedKeys = new Set();
-let lastTicked = null;
-
-const boxes = () => [...document.querySelectorAll("main .pick input[name=session]")];
-const rowOf = (element) => element?.closest("tr");
-const boxOf = (row) => row?.querySelector(".pick input[name=session]");
 const linkOf = (row) => row?.querySelector(".row-link");
-const focusedRow = () => rowOf(document.activeElement?.closest("main tbody tr > *"));
-
-/** Store which rows are selected. */
-function keepTicked() {
-  for (const box of boxes()) selectedKeys[box.checked ? "add" : "delete"](box.value);
-  showTicked();
-}
-
-function showTicked() {
-  const all = boxes();
-  const count = all.filter((box) => selectedKeys.has(box.value)).length;
-  form.querySelector("[data-selected-count]").textContent = `${count} selected`;
-  const head = document.querySelector("[data-tick-all]");
-  if (!head) return;
-  head.checked = count > 0 && count === all.length;
-  head.indeterminate = count > 0 && count < all.length;
-}
-
-function tick(box, isOn, upTo) {
-  const all = boxes();
-  const from = upTo && lastTicked ? all.findIndex((each) => each.value === lastTicked) : -1;
-  const to = all.indexOf(box);
-  const range = from < 0 ? [box] : all.slice(Math.min(from, to), Math.max(from, to) + 1);
-  for (const each of range) each.checked = isOn;
-  lastTicked = box.value;
-  keepTicked();
-}
-
-document.addEventListener("click", (event) => {
-  const box = event.target.closest(".pick input[name=session]");
-  if (box) tick(box, box.checked, event.shiftKey);
-  if (event.target.matches("[data-tick-all]")) {
-    for (const each of boxes()) each.checked = event.target.checked;
-    keepTicked();
-  }
-});
-
-form.addEventListener("reset", () => {
-  for (const box of boxes()) box.checked = false;
-  setTimeout(keepTicked);
-});
 
 /* Escape, or a saved tag, moves the focus from the actions back to the row. */
 const field = form.elements.tag;
@@ -63,24 +18,13 @@ function focusTag() {
 }
 
 function focusRow() {
-  const row = document.getElementById(returnFocus) ?? linkOf(rowOf(boxes().find((box) => box.checked)));
+  const row = document.getElementById(returnFocus) ?? linkOf(rowOf(tickedBoxes()[0]));
   row?.focus();
 }
 
 document.addEventListener("done", () => document.activeElement === field && focusRow());
 
-form.addEventListener("keydown", (event) => {
-  if (event.key !== "Escape" || event.isComposing || event.keyCode === 229) return;
-  event.preventDefault();
-  focusRow();
-  form.reset();
-});
-
-/* Keep replaced rows selected. */
-document.addEventListener("htmx:load", ({ detail: { elt } }) => {
-  for (const box of elt.querySelectorAll(".pick input[name=session]")) box.checked = selectedKeys.has(box.value);
-  showTicked();
-});
+document.addEventListener("selection-left", focusRow);
 
 /* A continued scan adds to the rows on the page. A new search ends it. */
 document.addEventListener("htmx:configRequest", ({ detail: { elt, parameters } }) => {
@@ -101,6 +45,17 @@ for (const name of ["htmx:beforeRequest", "htmx:beforeSwap"]) {
   });
 }
 
+/* The session page shows the hits of the search from which it was opened. */
+document.addEventListener("click", ({ target }) => {
+  if (!target.closest("#sessions tbody a") || !new URLSearchParams(location.search).get("q")) return;
+  const rows = [...document.querySelectorAll("#sessions tbody tr")].filter(linkOf);
+  const hits = rows.map((row) => {
+    const hit = row.querySelector(".session-last a") ?? linkOf(row);
+    return `${hit.getAttribute("href")} ${linkOf(row).textContent.trim()} · ${hit.textContent.trim()}`;
+  });
+  rememberList(NAMES.hits, [location.pathname + location.search, ...hits]);
+});
+
 let mayExport = false;
 
 /* Act without leaving the page. An export may be refused, so ask first and download then. */
@@ -113,7 +68,7 @@ form.addEventListener("submit", (event) => {
   }
   event.preventDefault();
   const values = new URLSearchParams({ action, tag: field.value });
-  if (!action.includes(":")) for (const box of boxes()) if (box.checked) values.append("session", box.value);
+  if (!action.includes(":")) for (const box of tickedBoxes()) values.append("session", box.value);
   if (action.startsWith("delete")) moveFocusFrom(action);
   send(values);
 });
@@ -151,18 +106,11 @@ function run(verb) {
   else row.querySelector(`.row-actions button[value^="${verb}"], .row-actions button[value^="un${verb}"]`).click();
 }
 
-const hasSelection = () => boxes().some((box) => box.checked);
-const isOnRow = () => boxOf(focusedRow());
 const hasTarget = () => hasSelection() || isOnRow();
 
 declare("Sessions", [
-  { keys: ["x"], does: "Tick the session", when: isOnRow, work: () => tick(isOnRow(), !isOnRow().checked, false) },
-  { keys: ["X"], does: "Tick all from the last one to it", when: isOnRow, work: () => tick(isOnRow(), true, true) },
   { keys: ["e"], does: "Rename the session", when: isOnRow, work: () => focusedRow().querySelector(".row-actions a").click() },
   { keys: ["p"], does: "Pin the focused session, or the selected ones", when: hasTarget, work: () => run("pin") },
   { keys: ["t"], does: "Tag the selected sessions", when: hasSelection, work: focusTag },
   { keys: ["#", "Delete"], does: "Delete the focused session, or the selected ones; this can be undone", when: hasTarget, work: () => run("delete") },
-  { keys: ["Escape"], does: "Clear the selection", when: hasSelection, work: () => form.reset() },
 ]);
-
-keepTicked();

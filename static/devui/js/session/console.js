@@ -1,7 +1,8 @@
-// Message form. Enter sends and Shift+Enter adds a line, except while an input method composes.
+// Message form. Enter sends and Shift+Enter adds a line.
 
 import { dropFiles, hasFiles } from "./console-files.js";
 import { keepOptions } from "./console-options.js";
+import { isSendKey } from "../core/input-method.js";
 import { declare, focusOn } from "../core/shortcuts.js";
 import { NAMES, recallList, rememberList } from "../core/storage.js";
 import { focusFirstError, markErrors } from "../core/form-errors.js";
@@ -17,7 +18,7 @@ const problems = document.getElementById("console-problems");
 form?.addEventListener("keydown", (event) => {
   if (event.target !== message || event.altKey || event.ctrlKey || event.metaKey) return;
   if (event.isComposing || event.keyCode === 229) return;
-  if (event.key === "Enter" && !event.shiftKey) {
+  if (isSendKey(event)) {
     event.preventDefault();
     if (message.value.trim() || hasFiles()) form.requestSubmit();
   } else if (event.key === "ArrowUp" || event.key === "ArrowDown") {

@@ -14,7 +14,7 @@ const PAUSE_FACTOR = 4;
 /** Milliseconds before an unfinished search continues. */
 const COUNT_PAUSE = 60;
 const HIGHLIGHT = "search-hit";
-const MOST_RANGES = 2000;
+const MAX_RANGES = 2000;
 
 const form = document.getElementById("session-search");
 const box = form.elements.q;
@@ -213,7 +213,7 @@ function highlight() {
   const ranges = [];
   for (const body of view.querySelectorAll(".is-hit .event-body")) {
     const texts = document.createTreeWalker(body, NodeFilter.SHOW_TEXT);
-    while (texts.nextNode() && ranges.length < MOST_RANGES) ranges.push(...matches(texts.currentNode, pattern));
+    while (texts.nextNode() && ranges.length < MAX_RANGES) ranges.push(...matches(texts.currentNode, pattern));
   }
   CSS.highlights.set(HIGHLIGHT, new Highlight(...ranges));
 }

@@ -17,6 +17,10 @@ import * as selection from "./selection.js";
 import * as timeline from "./timeline.js";
 import { showTimes } from "../core/times.js";
 import "./session-search.js";
+import "./reading-mode.js";
+import "./event-bar.js";
+import "./code-copy.js";
+import "./hits.js";
 
 const FAR_BEHIND = 500;
 /** A rewind or a compaction changes how the events before it are shown. */

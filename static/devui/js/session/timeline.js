@@ -18,7 +18,7 @@ const NEAR_END = 40;
 /** Screens of rows that are loaded ahead above and below the visible part. */
 const AHEAD = 0.6;
 /** Maximum number of events on the page, unless a large screen needs more. */
-const MOST_EVENTS = 60;
+const MAX_EVENTS = 60;
 
 const scroller = document.getElementById("timeline-scroll");
 const unseenButton = document.getElementById("unseen");
@@ -48,7 +48,7 @@ export const isNext = ({ cursor, count }) => cursor - count <= rows.last();
 /** Append live events. Return the added rows; none if the reader is further up and will load them later. */
 export function take({ html, cursor, count }) {
   const wasFollowing = following;
-  if (!wasFollowing && rows.events().length >= MOST_EVENTS) {
+  if (!wasFollowing && rows.events().length >= MAX_EVENTS) {
     setUnseen(unseen + count);
     fill();
     return [];
@@ -70,7 +70,7 @@ export function take({ html, cursor, count }) {
 export async function catchUp(last) {
   const wasAtEnd = isAtEnd();
   hear(last);
-  if (wasAtEnd && knownSeq - rows.last() > MOST_EVENTS) {
+  if (wasAtEnd && knownSeq - rows.last() > MAX_EVENTS) {
     await openEnd();
     return;
   }
@@ -234,7 +234,7 @@ function trim(side) {
     const place = row.getBoundingClientRect();
     return place.bottom > top - margin && place.top < bottom + margin;
   };
-  const removedRows = rows.spare(side, MOST_EVENTS, isNear);
+  const removedRows = rows.spare(side, MAX_EVENTS, isNear);
   if (!removedRows.length) return;
   keepInPlace(() => (side === "top" ? rows.dropAbove(removedRows) : rows.dropBelow(removedRows)));
 }

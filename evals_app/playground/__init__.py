@@ -1,0 +1,1 @@
+"""Recorded model calls that are changed and sent again, and their answers."""

@@ -1,0 +1,29 @@
+// Copy button of code blocks: one button, which is moved behind the hovered or focused block.
+
+import { copy } from "../core/clipboard.js";
+
+const button = document.getElementById("code-copy");
+const announcer = document.getElementById("announcer");
+
+function showAt(block) {
+  if (button.previousElementSibling !== block) {
+    button.hidden = false;
+    block.after(button); // Tab leads from the block to the button
+    announcer.textContent = "";
+  }
+  button.style.insetBlockStart = `${block.offsetTop}px`;
+  button.style.left = `${block.offsetLeft + block.offsetWidth - button.offsetWidth}px`;
+}
+
+for (const type of ["pointerover", "focusin"]) {
+  document.getElementById("session").addEventListener(type, ({ target }) => {
+    const block = target.closest("pre");
+    if (block) showAt(block);
+  });
+}
+
+button.addEventListener("click", async () => {
+  const code = button.previousElementSibling.textContent.replace(/\n$/, ""); // a shell would run the last line
+  announcer.textContent = ""; // the same text is not announced twice
+  if (await copy(button, code)) announcer.textContent = "Copied";
+});

@@ -1,0 +1,60 @@
+// Actions on the hovered event: copy its text, show why it is the answer, edit its message, say that it was wrong, fork from it.
+
+import { copy } from "../core/clipboard.js";
+import { showError } from "../core/toasts.js";
+
+const bar = document.getElementById("event-bar");
+const area = document.getElementById("window");
+const [copyButton, whyLink, editLink, wrongLink, forkLink] = ["copy", "why", "edit", "wrong", "fork"].map((name) =>
+  bar.querySelector(`[data-action=${name}]`),
+);
+
+const TEXTS = ".event-body > :is(.message-text, .prose)";
+
+/** Return the whole text of an event as it is stored: a row shows it formatted, and shortens it. */
+async function fetchText(seq) {
+  const response = await fetch(bar.dataset.jsonUrl.replace("/0/", `/${seq}/`));
+  if (!response.ok) throw new Error(String(response.status));
+  const { content } = await response.json();
+  return (content?.parts ?? []).filter(({ text, thought }) => text && !thought).map(({ text }) => text).join("\n\n");
+}
+
+copyButton.addEventListener("click", async () => {
+  const { seq } = bar.parentElement.dataset;
+  try {
+    await copy(copyButton, await fetchText(seq));
+  } catch {
+    showError("The text of the event cannot be read.", "Is the server still running?");
+  }
+});
+
+/** Point a link and its dialog to an address. */
+function setAddress(link, address) {
+  link.setAttribute("href", address);
+  link.setAttribute("hx-get", address);
+  window.htmx.process(link);
+}
+
+function showAt(row) {
+  if (bar.parentElement === row) return;
+  const { seq } = row.dataset;
+  copyButton.hidden = !row.querySelector(TEXTS);
+  whyLink.hidden = !row.matches(".kind-agent, .kind-tool_call, .kind-error");
+  whyLink.href = bar.dataset.whyUrl.replace("/0/", `/${seq}/`);
+  setAddress(forkLink, `${bar.dataset.forkUrl}?seq=${seq}`);
+  if (editLink) {
+    editLink.hidden = !row.classList.contains("kind-user");
+    setAddress(editLink, bar.dataset.editUrl.replace(/0\/$/, `${seq}/`));
+  }
+  if (wrongLink) {
+    wrongLink.hidden = copyButton.hidden || !row.classList.contains("kind-agent");
+    wrongLink.href = `${bar.dataset.wrongUrl}${seq}`;
+  }
+  bar.hidden = false;
+  row.append(bar);
+}
+
+area.addEventListener("pointerover", ({ target }) => {
+  const row = target.closest("article.event[data-seq]:not(.is-stub)");
+  if (row) showAt(row);
+});
