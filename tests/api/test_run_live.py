@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from websockets.exceptions import InvalidStatus
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput
 from sessions_app.store.models import Run
+from tests import web
 from tests.api.live_sockets import (
     LIVE_AGENTS,
     PATIENCE_S,
@@ -114,6 +116,21 @@ async def test_process_death_closes_socket_with_reason(shared_client, supervisor
     assert "parrot" in reason
     assert "SIGKILL" in reason
     assert (await ended_run()).status == "crashed"
+
+
+async def test_socket_waits_more_than_ten_seconds_for_an_agent_to_start():
+    """`websockets` itself gives a server 10 s for the handshake, which ends only when the agent has started."""
+
+    async def answer_late(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await asyncio.sleep(11)
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.send", "text": "hello"})
+
+    async with (
+        web.serve(answer_late) as host,
+        connect(f"ws://{host}/", proxy=None, open_timeout=PATIENCE_S) as socket,
+    ):
+        assert await socket.recv() == "hello"
 
 
 async def test_unknown_session_closes_socket_like_adk(supervisor, dial):
