@@ -26,6 +26,8 @@ from tests.web import over, serve
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "agents"
 AGENTS = Path(__file__).parent / "agents"
+PATIENCE_S = 120
+"""Seconds after which an answer is missing: a slow machine takes long to start an agent."""
 
 
 @pytest.fixture
@@ -121,7 +123,7 @@ async def served_client() -> AsyncIterator[httpx.AsyncClient]:
 
     async with (
         serve(application) as address,
-        httpx.AsyncClient(base_url=f"http://{address}", trust_env=False, timeout=30) as client,
+        httpx.AsyncClient(base_url=f"http://{address}", trust_env=False, timeout=PATIENCE_S) as client,
     ):
         yield client
 
