@@ -11,6 +11,8 @@ REVIEWED_EVALSET = AccessRule(Role.RUNNER, form_field="seen", variants={"*": EDI
 TRY_MODEL_CALL = AccessRule(Role.RUNNER, form_field="action", variants={"run": RUN})
 """Other buttons of the form change only the form."""
 
+RENAME_PLAYGROUND_RUN = AccessRule(Role.RUNNER, "rename", "playground run")
+DELETE_PLAYGROUND_RUN = AccessRule(Role.ADMIN, "delete", "playground run")
 DELETE_RUN = AccessRule(Role.ADMIN, "delete", "eval run")
 DELETE_EVALSET = AccessRule(Role.ADMIN, "delete", "evalset")
 EXPORT_EVALSETS = AccessRule(Role.READER, "export", "evalset")

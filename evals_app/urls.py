@@ -6,10 +6,12 @@ import sessions_app.paths  # noqa: F401 - registers the `seg` converter
 from evals_app.roles import (
     CANCEL_EVALS,
     DELETE_EVALSET,
+    DELETE_PLAYGROUND_RUN,
     EDIT_EVALSET,
     EDIT_PRICES,
     EXPORT_EVALS,
     EXPORT_EVALSETS,
+    RENAME_PLAYGROUND_RUN,
     REVIEWED_EVALSET,
     RUN_EVALS,
     TRY_MODEL_CALL,
@@ -85,5 +87,20 @@ urlpatterns = [
     page(PLAYGROUND_PATH, "playground.edit", "playground", get=READ, post=TRY_MODEL_CALL),
     page(PLAYGROUND_PATH + "<int:run>/", "playground.show", "playground-run", get=READ),
     page(PLAYGROUND_PATH + "<int:run>/cancel/", "playground.cancel", "playground-cancel", post=CANCEL),
+    page(
+        PLAYGROUND_PATH + "<int:run>/rename/",
+        "playground.rename",
+        "playground-rename",
+        post=RENAME_PLAYGROUND_RUN,
+    ),
+    page(
+        PLAYGROUND_PATH + "<int:run>/delete/",
+        "playground.delete",
+        "playground-delete",
+        get=READ,
+        post=DELETE_PLAYGROUND_RUN,
+    ),
+    page("playground/", "playground_list.index", "playground-runs", get=READ),
+    page("playground/runs.csv", "playground_list.csv_file", "playground-runs-csv", get=EXPORT_EVALS),
     page(SET_PATH + "versions/", "versions.index", "evalset-versions", get=READ),
 ]

@@ -48,7 +48,12 @@ def read_form(data: Mapping[str, str]) -> PlaygroundForm:
     """Return the form with these inputs."""
     count = min(_read_count(data, "columns"), MAX_COLUMNS)
     columns = [_read_column(data, f"c{position}-") for position in range(count)]
-    return PlaygroundForm(columns, data.get("name", "").strip()[:MAX_NAME])
+    return PlaygroundForm(columns, read_name(data))
+
+
+def read_name(data: Mapping[str, str]) -> str:
+    """Return the name of a run in a form, cut to `MAX_NAME`."""
+    return data.get("name", "").strip()[:MAX_NAME]
 
 
 def apply_action(form: PlaygroundForm, action: str) -> PlaygroundForm:

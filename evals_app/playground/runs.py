@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Prefetch, Q, QuerySet
 
 from evals_app.models import PlaygroundAnswer, PlaygroundRun
 from evals_app.playground.columns import RequestColumn, dump_columns
@@ -15,10 +15,10 @@ from sessions_app.delivery.ownership import UNASSIGNED_S
 from sessions_app.prices import current_prices
 from sessions_app.prices.costs import usages_cost
 from sessions_app.quotas.quota_enforcement import add_usage, admit_run
-from sessions_app.store import scopes
+from sessions_app.store import realms, scopes
 from sessions_app.store.errors import NotFound
 from sessions_app.store.events.call_usage import recorded_call_usage
-from sessions_app.store.models import ModelCall
+from sessions_app.store.models import AgentSession, ModelCall
 
 Status = PlaygroundAnswer.Status
 
@@ -86,6 +86,27 @@ def is_abandoned(run: PlaygroundRun) -> bool:
 def list_runs(call: ModelCall) -> list[PlaygroundRun]:
     """Return the newest runs of a call, newest first, at most `RUNS_SHOWN`."""
     return list(PlaygroundRun.objects.filter(call=call).defer("columns").order_by("-pk")[:RUNS_SHOWN])
+
+
+def query_runs(app_name: str = "") -> QuerySet[PlaygroundRun]:
+    """Return all runs of sessions that are not hidden, or those of one app; with session, call and answers."""
+    sessions = AgentSession.objects.filter(app_name=app_name) if app_name else AgentSession.objects.all()
+    visible_sessions = realms.exclude_inside_hidden(realms.exclude_hidden(sessions))
+    answers = PlaygroundAnswer.objects.only("run", "model", "status").order_by("column", "repetition")
+    rows = PlaygroundRun.objects.filter(session__in=visible_sessions)
+    return (
+        rows.select_related("session", "call").defer("columns").prefetch_related(Prefetch("answers", answers))
+    )
+
+
+def rename_run(run: PlaygroundRun, name: str) -> None:
+    """Give a run another name; empty removes it."""
+    PlaygroundRun.objects.filter(pk=run.pk).update(name=scopes.clean_text(name))
+
+
+def delete_run(run: PlaygroundRun) -> None:
+    """Delete a run with its answers; its process ends the calls that are not finished."""
+    PlaygroundRun.objects.filter(pk=run.pk).delete()
 
 
 def assign_run(run_pk: int, runtime_id: str) -> PlaygroundRun | None:

@@ -21,7 +21,13 @@ from evals_app.playground.columns import (
     dump_columns,
     read_columns,
 )
-from evals_app.playground.draft_form import PlaygroundForm, apply_action, parse_columns, read_form
+from evals_app.playground.draft_form import (
+    PlaygroundForm,
+    apply_action,
+    parse_columns,
+    read_form,
+    read_name,
+)
 from sessions_app.http import person_name, redirect_to, render_partial, wants_partial
 from sessions_app.lookup import find_session, parse_number
 from sessions_app.runs.runtime_client import RuntimeClient, provider
@@ -31,6 +37,7 @@ from sessions_app.store.models import ModelCall
 from sessions_app.traces import model_calls
 
 PAGE = "devui/playground/playground.html"
+DELETE = "devui/playground/delete.html"
 RUN_ACTION = "run"
 
 
@@ -100,6 +107,35 @@ async def cancel(request: HttpRequest, pk: int, call: int, run: int) -> HttpResp
     if wants_partial(request, "playground-answers"):  # what was typed below them stays
         return await show(request, pk, call, run)
     return redirect_to(request, _run_url(model_call, playground_run))
+
+
+async def rename(request: HttpRequest, pk: int, call: int, run: int) -> HttpResponse:
+    """Give a run another name.
+
+    Raises:
+        SessionMissing: no such session.
+        NotFound: the session has no such call, or the call no such run.
+    """
+    model_call, playground_run = await units_of_work.read(_find_run, pk, call, run)
+    await units_of_work.write(runs.rename_run, playground_run, read_name(request.POST))
+    return redirect_to(request, _run_url(model_call, playground_run))
+
+
+async def delete(request: HttpRequest, pk: int, call: int, run: int) -> HttpResponse:
+    """Ask for confirmation; on POST delete a run with its answers.
+
+    Raises:
+        SessionMissing: no such session.
+        NotFound: the session has no such call, or the call no such run.
+    """
+    model_call, playground_run = await units_of_work.read(_find_run, pk, call, run)
+    if request.method == "POST":
+        await units_of_work.write(runs.delete_run, playground_run)
+        return redirect_to(request, reverse("playground-runs"))
+    context = {"run": playground_run, "address": request.path, "back": _run_url(model_call, playground_run)}
+    return await sync_to_async(render_partial)(
+        request, DELETE, context, partial="question", target="dialog-content"
+    )
 
 
 def _read_column(text: str) -> int:

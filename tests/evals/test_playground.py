@@ -382,6 +382,50 @@ async def test_run_is_found_only_under_its_own_call_and_is_deleted_with_its_sess
         assert not await units_of_work.read(PlaygroundRun.objects.exists)
 
 
+def make_run(name: str = "", *, session_id: str = "s1", app: str = "weather") -> PlaygroundRun:
+    """Create a run of a call in a session of its own, with one answer that is done."""
+    key = SessionKey("", app, "ann", session_id)
+    session = writes.create_session(key)
+    call = ModelCall.objects.create(session=session, agent="weather", number=1, model="m", started_at=1.0)
+    run = runs.create_run(
+        call, [parse_draft(draft_request({"model": "m-2", "contents": [{"parts": []}]}))], name=name
+    )
+    run.answers.update(status=PlaygroundAnswer.Status.DONE)
+    return run
+
+
+def test_runs_of_all_sessions_are_listed_newest_first_and_by_app(client):
+    make_run("colder")
+    make_run("<b>warmer</b>", session_id="s2", app="kitchen")
+    page = parse(client.get("/playground/").content)
+    rows = [row.text for row in page.all("tr")[1:]]
+    assert ["warmer" in row for row in rows] == [True, False]
+    assert not page.all("b")
+    assert "m-2" in rows[1]
+    only = parse(client.get("/playground/?app=weather").content)
+    assert [row.text.split()[0] for row in only.all("tr")[1:]] == ["colder"]
+    assert client.get("/playground/runs.csv").content.count(b"\r\n") == 3
+
+
+def test_runs_of_a_deleted_session_are_not_listed(client):
+    run = make_run("gone")
+    deletion.delete([run.session_id])
+    assert "No playground runs yet" in parse(client.get("/playground/").content).text
+
+
+def test_run_is_renamed_and_deleted_after_a_question(client):
+    run = make_run("colder")
+    address = f"/sessions/id/{run.session_id}/model-calls/{run.call_id}/try/{run.pk}/"
+    assert client.post(f"{address}rename/", {"name": " cold\0er "}).headers["location"] == address
+    run.refresh_from_db()
+    assert run.name == "cold\ufffder"
+    question = parse(client.get(f"{address}delete/").content)
+    assert "Delete cold" in question.all("h1")[0].text
+    assert client.post(f"{address}delete/").headers["location"] == "/playground/"
+    assert not PlaygroundAnswer.objects.exists()
+    assert client.post(f"{address}rename/", {"name": "x"}).status_code == 404
+
+
 async def test_call_over_a_live_connection_is_refused():
     async with recorded_call("What is the weather in Paris?") as playground:
         request = {**json.loads(playground.call.request), "live": True}
