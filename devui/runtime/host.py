@@ -20,7 +20,7 @@ from google.adk.apps.app import App
 from google.adk.evaluation.local_eval_set_results_manager import LocalEvalSetResultsManager
 from google.adk.evaluation.local_eval_sets_manager import LocalEvalSetsManager
 
-from devui.runtime import run_config, services
+from devui.runtime import generation_config, run_config, services
 from devui.runtime._adk import ManagedServer, Node, enforce_yaml_denylist
 from devui.runtime.agent_description import describe
 from devui.runtime.agent_loading import AgentCode, describe_failure
@@ -168,7 +168,11 @@ class RuntimeHost:
         name, folder = self.config.app_name, self.source.folder
         description: dict[str, Any] = {"name": name, "type": type(root).__name__, "description": ""}
         try:
-            description |= {"run_config": run_config.schema(), "code": await self._read_code_version()}
+            description |= {
+                "run_config": run_config.schema(),
+                "generation_config": generation_config.schema(),
+                "code": await self._read_code_version(),
+            }
             locator = CodeLocator(folder.root, folder.app_folder(name))
             return description | await call_with_timeout(
                 lambda: describe(root, app, name, locator), DESCRIBE_S

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from evals_app.playground.config_form import Inputs, parse_inputs, split_config
 from evals_app.runs.replay.request_diff import RUN_SETTINGS
 from sessions_app.presentation.schema_form import parse_json_input
 from sessions_app.store.short_texts import join_names, truncate
@@ -76,9 +77,15 @@ class ContentDraft:
 
 @dataclass(frozen=True, slots=True)
 class ToolDraft:
-    """A tool in the form: whether it is offered to the model, and the JSON of its declaration."""
+    """A tool in the form: whether it is offered to the model, and its declaration.
+
+    Attributes:
+        declaration: its JSON without the description.
+        description: None if it has none because the model brings the tool with it, such as Google Search.
+    """
 
     declaration: str
+    description: str | None = None
     is_offered: bool = True
 
     @property
@@ -92,52 +99,69 @@ class ToolDraft:
 
 @dataclass(frozen=True, slots=True)
 class ColumnDraft:
-    """A column in the form, as it was typed. `earlier_contents` is the JSON list of the contents before `contents`."""
+    """A column in the form, as it was typed.
+
+    Attributes:
+        earlier_contents: JSON list of the contents before `contents`.
+        config_inputs: content of the fields of the generation config.
+        config: JSON object of the values of the config that no field can show.
+    """
 
     model: str = ""
     instruction: str = ""
     earlier_contents: str = ""
     contents: list[ContentDraft] = field(default_factory=list)
     tools: list[ToolDraft] = field(default_factory=list)
+    config_inputs: Inputs = field(default_factory=dict)
     config: str = ""
     repetitions: str = "1"
 
 
-def draft_request(request: Mapping[str, Any], repetitions: int = 1) -> ColumnDraft:
+def draft_request(
+    request: Mapping[str, Any], config_schema: Mapping[str, Any], repetitions: int = 1
+) -> ColumnDraft:
     """Return the draft of a request.
 
     Args:
         request: as `traces.model_calls.request_json` returns it.
+        config_schema: JSON schema of the generation config; empty if it is unknown.
         repetitions: of the column.
     """
     contents = request.get("contents") or []
     earlier = contents[:-MAX_EDITED_CONTENTS]
-    config = request.get("config") or {}
+    config = {
+        name: value for name, value in (request.get("config") or {}).items() if name not in RUN_SETTINGS
+    }
+    inputs, other_settings = split_config(config_schema, config)
     return ColumnDraft(
         model=str(request.get("model") or ""),
         instruction=instruction_text(request.get("system_instruction")).encode(errors="replace").decode(),
         earlier_contents=_as_json(earlier) if earlier else "",
         contents=[_draft_content(content) for content in contents[-MAX_EDITED_CONTENTS:]],
-        tools=[ToolDraft(_as_json(tool)) for tool in request.get("tools") or []],
-        config=_as_json({name: value for name, value in config.items() if name not in RUN_SETTINGS}),
+        tools=[_draft_tool(tool) for tool in request.get("tools") or []],
+        config_inputs=inputs,
+        config=_as_json(other_settings) if other_settings or not config_schema else "",
         repetitions=str(repetitions),
     )
 
 
-def draft_column(column: RequestColumn, recorded: Mapping[str, Any]) -> ColumnDraft:
+def draft_column(
+    column: RequestColumn, recorded: Mapping[str, Any], config_schema: Mapping[str, Any]
+) -> ColumnDraft:
     """Return the draft of a column of a run. Recorded tools that it left out follow its own, not ticked.
 
     Args:
         recorded: the recorded request, as `traces.model_calls.request_json` returns it.
+        config_schema: see `draft_request`.
     """
-    draft = draft_request(column.request_json(), column.repetitions)
+    draft = draft_request(column.request_json(), config_schema, column.repetitions)
     offered = set(tool_names(column.tools))
     tools = recorded.get("tools") or []
     left_out = [tool for name, tool in zip(tool_names(tools), tools, strict=True) if name not in offered]
-    return replace(draft, tools=[*draft.tools, *(ToolDraft(_as_json(tool), False) for tool in left_out)])
+    return replace(draft, tools=[*draft.tools, *(_draft_tool(tool, is_offered=False) for tool in left_out)])
 
 
-def parse_draft(draft: ColumnDraft) -> RequestColumn:
+def parse_draft(draft: ColumnDraft, config_schema: Mapping[str, Any]) -> RequestColumn:
     """Return the request of a draft. ADK's own rules are checked where the request is sent.
 
     Raises:
@@ -157,7 +181,7 @@ def parse_draft(draft: ColumnDraft) -> RequestColumn:
         system_instruction=draft.instruction,
         contents=list(_parse_contents(draft)),
         tools=[_parse_tool(number, tool) for number, tool in enumerate(draft.tools, 1) if tool.is_offered],
-        config=_parse_object("Generation config", draft.config or "{}"),
+        config=_parse_config(draft, config_schema),
         repetitions=_parse_repetitions(draft.repetitions),
     )
     if not column.contents:
@@ -223,8 +247,25 @@ def _parse_contents(draft: ColumnDraft) -> Iterator[Json]:
         yield {"role": content.role, "parts": parts}
 
 
+def _draft_tool(tool: Any, *, is_offered: bool = True) -> ToolDraft:
+    description = tool.get("description", "") if isinstance(tool, dict) and "name" in tool else None
+    if not isinstance(description, str) or not _is_encodable(description):
+        return ToolDraft(_as_json(tool), None, is_offered)
+    others = {name: value for name, value in tool.items() if name != "description"}
+    return ToolDraft(_as_json(others), description, is_offered)
+
+
 def _parse_tool(number: int, tool: ToolDraft) -> Json:
-    return _parse_object(f"Tool {tool.name or number}", tool.declaration)
+    declaration = _parse_object(f"Tool {tool.name or number}", tool.declaration)
+    return {**declaration, "description": tool.description} if tool.description else declaration
+
+
+def _parse_config(draft: ColumnDraft, schema: Mapping[str, Any]) -> Json:
+    others = _parse_object("Generation config", draft.config.strip() or "{}")
+    try:
+        return {**others, **parse_inputs(schema, draft.config_inputs)}
+    except ValueError as error:
+        raise ColumnProblem(f"Generation config: {error} Correct it.") from error
 
 
 def _parse_object(subject: str, text: str) -> Json:

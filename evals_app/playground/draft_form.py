@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from django.utils.datastructures import MultiValueDict
 
 from evals_app.playground.columns import (
     MAX_COLUMNS,
@@ -14,6 +17,8 @@ from evals_app.playground.columns import (
     ToolDraft,
     parse_draft,
 )
+from evals_app.playground.config_form import build_config_fields
+from sessions_app.presentation.schema_form import FormField
 
 MAX_NAME = 200
 """Characters of the name of a run."""
@@ -22,19 +27,44 @@ MAX_INPUTS = 5_000
 """Contents, and tools, of a column that are read from a form."""
 
 
+class FormColumn(NamedTuple):
+    """A column of the form. `problem` says why it is invalid; `config_fields` are empty if no schema is known."""
+
+    position: int
+    draft: ColumnDraft
+    config_fields: list[FormField]
+    problem: str
+
+    @property
+    def set_fields(self) -> list[str]:
+        """Names of the fields of the config that have content."""
+        return [field.name for field in self.config_fields if field.is_set]
+
+
 @dataclass(frozen=True, slots=True)
 class PlaygroundForm:
-    """The inputs of the form as a person typed them. `problems` says by the position of a column why it is invalid."""
+    """The inputs of the form as a person typed them.
+
+    Attributes:
+        config_schema: JSON schema of the generation config; empty if it is unknown.
+        problems: why a column is invalid, by its position.
+    """
 
     columns: list[ColumnDraft]
+    config_schema: Mapping[str, Any]
     name: str = ""
     problems: Mapping[int, str] = field(default_factory=dict)
 
     @property
-    def rows(self) -> list[tuple[int, ColumnDraft, str]]:
-        """Position, draft and problem of each column."""
+    def rows(self) -> list[FormColumn]:
+        """The columns with what the page shows of them."""
         return [
-            (position, column, self.problems.get(position, ""))
+            FormColumn(
+                position,
+                column,
+                build_config_fields(self.config_schema, column.config_inputs, _config_prefix(position)),
+                self.problems.get(position, ""),
+            )
             for position, column in enumerate(self.columns)
         ]
 
@@ -44,14 +74,14 @@ class PlaygroundForm:
         return len(self.columns) < MAX_COLUMNS
 
 
-def read_form(data: Mapping[str, str]) -> PlaygroundForm:
+def read_form(data: MultiValueDict[str, str], config_schema: Mapping[str, Any]) -> PlaygroundForm:
     """Return the form with these inputs."""
     count = min(_read_count(data, "columns"), MAX_COLUMNS)
-    columns = [_read_column(data, f"c{position}-") for position in range(count)]
-    return PlaygroundForm(columns, read_name(data))
+    columns = [_read_column(data, position) for position in range(count)]
+    return PlaygroundForm(columns, config_schema, read_name(data))
 
 
-def read_name(data: Mapping[str, str]) -> str:
+def read_name(data: MultiValueDict[str, str]) -> str:
     """Return the name of a run in a form, cut to `MAX_NAME`."""
     return data.get("name", "").strip()[:MAX_NAME]
 
@@ -86,7 +116,7 @@ def parse_columns(form: PlaygroundForm) -> tuple[list[RequestColumn], dict[int, 
     columns, problems = [], {}
     for position, draft in enumerate(form.columns):
         try:
-            columns.append(parse_draft(draft))
+            columns.append(parse_draft(draft, form.config_schema))
         except ColumnProblem as problem:
             problems[position] = str(problem)
     return columns, problems
@@ -105,7 +135,13 @@ CONTENT_ACTIONS: dict[str, Callable[[list[ContentDraft], int], object]] = {
 """By the name of a button: the function that changes a list of contents at a position."""
 
 
-def _read_column(data: Mapping[str, str], prefix: str) -> ColumnDraft:
+def _config_prefix(position: int) -> str:
+    """Return what the names of the inputs of a column's config start with."""
+    return f"c{position}-config."
+
+
+def _read_column(data: MultiValueDict[str, str], position: int) -> ColumnDraft:
+    prefix, config_prefix = f"c{position}-", _config_prefix(position)
     return ColumnDraft(
         model=data.get(f"{prefix}model", ""),
         instruction=_read_text(data, f"{prefix}instruction"),
@@ -121,20 +157,30 @@ def _read_column(data: Mapping[str, str], prefix: str) -> ColumnDraft:
         tools=[
             ToolDraft(
                 _read_text(data, f"{prefix}tool{number}"),
+                _read_description(data, f"{prefix}tool{number}-description"),
                 f"{prefix}tool{number}-offered" in data,
             )
             for number in range(_read_count(data, f"{prefix}tools"))
         ],
+        config_inputs={
+            name.removeprefix(config_prefix): data.getlist(name)
+            for name in data
+            if name.startswith(config_prefix)
+        },
         config=_read_text(data, f"{prefix}config"),
         repetitions=data.get(f"{prefix}repetitions", ""),
     )
 
 
-def _read_text(data: Mapping[str, str], name: str) -> str:
+def _read_description(data: MultiValueDict[str, str], name: str) -> str | None:
+    return _read_text(data, name) if name in data else None
+
+
+def _read_text(data: MultiValueDict[str, str], name: str) -> str:
     """Return a text with the line ends of the recorded ones: browsers send CR LF."""
     return data.get(name, "").replace("\r\n", "\n")
 
 
-def _read_count(data: Mapping[str, str], name: str) -> int:
+def _read_count(data: MultiValueDict[str, str], name: str) -> int:
     text = data.get(name, "")
     return min(int(text), MAX_INPUTS) if text.isdecimal() and len(text) < 6 else 0

@@ -28,6 +28,7 @@ from evals_app.playground.draft_form import (
     read_form,
     read_name,
 )
+from sessions_app.agents import cards
 from sessions_app.http import person_name, redirect_to, render_partial, wants_partial
 from sessions_app.lookup import find_session, parse_number
 from sessions_app.runs.runtime_client import RuntimeClient, provider
@@ -52,10 +53,11 @@ async def edit(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     model_call = await units_of_work.read(_find_call, pk, call)
     recorded = await units_of_work.read(model_calls.call_json, model_call)
     _refuse_live_call(call, recorded["request"])
+    schema = await units_of_work.read(_read_config_schema, model_call)
     if request.method != "POST":
-        form = PlaygroundForm([draft_request(recorded["request"])])
+        form = PlaygroundForm([draft_request(recorded["request"], schema)], schema)
         return await _render_page(request, model_call, recorded, form)
-    form = read_form(request.POST)
+    form = read_form(request.POST, schema)
     if not form.columns:
         raise BadInput("The form has no column.", hint="Open the model call and select Try again.")
     action = request.POST.get("action", "")
@@ -85,9 +87,10 @@ async def show(request: HttpRequest, pk: int, call: int, run: int) -> HttpRespon
             runs.fail_answers, playground_run.pk, runs.PROCESS_ENDED_TYPE, runs.PROCESS_ENDED_MESSAGE
         )
     recorded = await units_of_work.read(model_calls.call_json, model_call)
+    schema = await units_of_work.read(_read_config_schema, model_call)
     columns = read_columns(playground_run.columns)
     form = PlaygroundForm(
-        [draft_column(column, recorded["request"]) for column in columns], playground_run.name
+        [draft_column(column, recorded["request"], schema) for column in columns], schema, playground_run.name
     )
     result = await units_of_work.read(read_result, playground_run, recorded)
     return await _render_page(request, model_call, recorded, form, run=playground_run, result=result)
@@ -194,6 +197,12 @@ def _find_call(pk: int, call: int) -> ModelCall:
     model_call = model_calls.find_call(session, call)
     model_call.session = session
     return model_call
+
+
+def _read_config_schema(call: ModelCall) -> Mapping[str, Any]:
+    """Return the JSON schema of the generation config from the card of the app; empty before the app was loaded."""
+    schema: Mapping[str, Any] = cards.read_description(call.session.app_name).get("generation_config") or {}
+    return schema
 
 
 def _find_run(pk: int, call: int, run: int) -> tuple[ModelCall, PlaygroundRun]:

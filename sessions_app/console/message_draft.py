@@ -113,13 +113,9 @@ def read_draft(
 
 
 def config_fields(app_name: str) -> list[FormField]:
-    """Return the empty fields of the RunConfig from the app's card; none before the app was loaded.
-
-    Fields with a control come first, then groups and JSON fields, then deprecated fields.
-    """
+    """Return the empty fields of the RunConfig from the app's card; none before the app was loaded."""
     schema = cards.read_description(app_name).get("run_config") or {}
-    fields = schema_form.build_fields(schema, CONFIG_PREFIX)
-    return sorted(fields, key=lambda field: (field.is_deprecated, field.kind in {"group", "json"}))
+    return schema_form.sort_by_control(schema_form.build_fields(schema, CONFIG_PREFIX))
 
 
 def detect_type(content: bytes, claimed: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from django.http import QueryDict
+from django.utils.datastructures import MultiValueDict
 
 from sessions_app.store import scopes, text_input
 
@@ -112,7 +112,7 @@ def build_fields(schema: Schema, prefix: str) -> list[FormField]:
     return list(builder.fields(simplified, prefix, depth=0))
 
 
-def fill_fields(fields: Sequence[FormField], posted: QueryDict) -> list[FormField]:
+def fill_fields(fields: Sequence[FormField], posted: MultiValueDict[str, str]) -> list[FormField]:
     """Return the fields with their submitted content."""
     return [
         replace(
@@ -123,6 +123,17 @@ def fill_fields(fields: Sequence[FormField], posted: QueryDict) -> list[FormFiel
         )
         for field in fields
     ]
+
+
+def set_value(field: FormField, value: Any) -> FormField | None:
+    """Return a field with a value as its content; None if its control cannot show the value exactly."""
+    filled = _set_content(field, value)
+    return filled if _read_field(filled) == (value, filled) else None
+
+
+def sort_by_control(fields: Sequence[FormField]) -> list[FormField]:
+    """Return the fields with a control first, then groups and JSON fields, then deprecated fields."""
+    return sorted(fields, key=lambda field: (field.is_deprecated, field.kind in {"group", "json"}))
 
 
 def has_input(fields: Sequence[FormField]) -> bool:
@@ -166,6 +177,27 @@ def parse_json_input(text: str) -> tuple[Any, str]:
     except ValueError:
         return None, "It is no JSON: it contains NaN, Infinity, or a number that is too large."
     return value, ""
+
+
+def _set_content(field: FormField, value: Any) -> FormField:
+    if field.kind == "group" and isinstance(value, dict):
+        nested_fields = tuple(
+            _set_content(nested, value[nested.name]) if nested.name in value else nested
+            for nested in field.fields
+        )
+        filled = replace(field, fields=nested_fields)
+        return filled if _read_field(filled)[0] == value else replace(field, text=_as_text(value))
+    if field.kind == "choices" and isinstance(value, list):
+        return replace(field, selected_values=tuple(map(str, value)))
+    if field.kind == "list" and isinstance(value, list):
+        return replace(field, text="\n".join(map(_as_text, value)))
+    if field.kind == "text" and "\n" in str(value):  # the control has one line
+        return field
+    return replace(field, text=_as_text(value))
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _read_field(field: FormField) -> tuple[Any, FormField]:

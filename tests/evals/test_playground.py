@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from django.utils.datastructures import MultiValueDict
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
@@ -129,6 +130,11 @@ async def recorded_call(
             runtime_client.register(None)
 
 
+def posted(fields: Fields) -> MultiValueDict[str, str]:
+    """Return inputs as Django reads them."""
+    return MultiValueDict({name: [value] for name, value in fields.items()})
+
+
 def form_fields(page: Element) -> Fields:
     """Return the inputs of the form as a browser sends them."""
     form = next(form for form in page.all("form") if form.all("input", name="columns"))
@@ -141,9 +147,9 @@ def form_fields(page: Element) -> Fields:
             text = "".join(child for child in element.children if isinstance(child, str))
             fields[name or ""] = text.removeprefix("\n")
         elif element.tag == "select":
-            fields[name or ""] = next(
-                option.text for option in element.all("option") if "selected" in option.attrs
-            )
+            options = element.all("option")
+            chosen = next((option for option in options if "selected" in option.attrs), options[0])
+            fields[name or ""] = chosen.attrs.get("value", chosen.text)
     return fields
 
 
@@ -216,6 +222,11 @@ REFUSALS: list[tuple[Fields, str]] = [
         {"c0-config": '{"temperature": "hot"}'},
         "Generation config: temperature: Input should be a valid number",
     ),
+    ({"c0-config.temperature": "hot"}, "Generation config: temperature: This is no number. Correct it."),
+    (
+        {"c0-config.thinking_config.thinkingBudget": "some"},
+        "Generation config: thinking_config.thinkingBudget: This is no whole number.",
+    ),
     ({"c0-config": '{"tempo": 1}'}, "Generation config: tempo: Extra inputs are not permitted."),
     (
         {"c0-config": '{"httpOptions": {"baseUrl": "http://evil.example"}}'},
@@ -262,6 +273,38 @@ REFUSALS: list[tuple[Fields, str]] = [
     ({"c0-content0-json": "1", "c0-content0-text": '[{"txt": 1}]'}, "Content 1: parts.0.txt: Extra inputs"),
     ({"c0-content0-json": "1", "c0-content0-text": "{}"}, "Content 1: give a JSON list of parts"),
 ]
+
+
+async def test_generation_config_is_set_in_fields_and_other_settings_as_json():
+    async with recorded_call("What is the weather in Paris?") as playground:
+        fields = await playground.open_form()
+        assert "c0-config.http_options" not in fields
+        settings = {
+            "c0-config.temperature": "0.5",
+            "c0-config.stop_sequences": "one\r\ntwo",
+            "c0-config.thinking_config.thinkingBudget": "0",
+            "c0-config": '{"safety_settings": [], "seed": 7}',
+            "c0-tool0-description": "Answers\r\nat once.",
+        }
+        page = await playground.run_to_end({**fields, **settings})
+        run = await units_of_work.read(PlaygroundRun.objects.get)
+        (column,) = json.loads(run.columns)
+        assert column["config"] == {
+            "temperature": 0.5,
+            "stop_sequences": ["one", "two"],
+            "thinking_config": {"thinkingBudget": 0},
+            "safety_settings": [],
+            "seed": 7,
+        }
+        assert column["tools"][0]["description"] == "Answers\nat once."
+        again = form_fields(page)
+        assert {name: again[name] for name in settings if name != "c0-config"} == {
+            "c0-config.temperature": "0.5",
+            "c0-config.stop_sequences": "one\ntwo",
+            "c0-config.thinking_config.thinkingBudget": "0",
+            "c0-tool0-description": "Answers\nat once.",
+        }
+        assert (again["c0-config"], again["c0-config.seed"]) == ("", "7")
 
 
 async def test_invalid_input_is_refused_and_kept():
@@ -345,7 +388,7 @@ class SlowModel(BaseLlm):
 async def test_timeout_of_a_call_is_told_from_that_of_its_client(monkeypatch, model, message):
     monkeypatch.setattr(playground_runtime, "CALL_TIMEOUT_S", 0.1)
     async with recorded_call("What is the weather in Paris?") as playground:
-        form = read_form({**await playground.open_form(), "c0-model": model})
+        form = read_form(posted({**await playground.open_form(), "c0-model": model}), {})
         columns = parse_columns(form)[0]
         run = await units_of_work.write(runs.create_run, playground.call, columns)
         answers = await units_of_work.read(lambda: list(run.answers.all()))
@@ -358,7 +401,7 @@ async def test_timeout_of_a_call_is_told_from_that_of_its_client(monkeypatch, mo
 
 async def test_run_that_no_process_took_counts_in_no_quota_after_a_while():
     async with recorded_call("What is the weather in Paris?") as playground:
-        column = parse_columns(read_form(await playground.open_form()))[0]
+        column = parse_columns(read_form(posted(await playground.open_form()), {}))[0]
         run = await units_of_work.write(runs.create_run, playground.call, column, person="ann")
         assert await units_of_work.read(lambda: list(runs.find_active_runs())) == [("ann", "weather")]
         await units_of_work.write(lambda: PlaygroundRun.objects.filter(pk=run.pk).update(created_at=1.0))
@@ -388,7 +431,7 @@ def make_run(name: str = "", *, session_id: str = "s1", app: str = "weather") ->
     session = writes.create_session(key)
     call = ModelCall.objects.create(session=session, agent="weather", number=1, model="m", started_at=1.0)
     run = runs.create_run(
-        call, [parse_draft(draft_request({"model": "m-2", "contents": [{"parts": []}]}))], name=name
+        call, [parse_draft(draft_request({"model": "m-2", "contents": [{"parts": []}]}, {}), {})], name=name
     )
     run.answers.update(status=PlaygroundAnswer.Status.DONE)
     return run
@@ -475,7 +518,7 @@ def test_half_of_a_character_in_a_recorded_request_does_not_break_the_page():
         "contents": [{"role": "user", "parts": [{"text": "hi \ud800"}]}, None],
         "config": {"stop_sequences": ["\ud800"]},
     }
-    draft = draft_request(request)
+    draft = draft_request(request, {})
     assert draft.instruction == "be ? brief"
     assert draft.contents[0].is_json
     "".join((draft.config, *(content.text for content in draft.contents))).encode()
@@ -490,7 +533,7 @@ def test_bytes_of_a_recorded_request_are_sent_as_they_were():
         ],
     )
     sent = LlmRequest(model="m", contents=[content], config=types.GenerateContentConfig(temperature=0.5))
-    column = parse_draft(draft_request(request_json(sent)))
+    column = parse_draft(draft_request(request_json(sent), {}), {})
     request = build_request(column, None)
     assert request.contents == [content]
     assert request.config.temperature == 0.5
