@@ -100,7 +100,7 @@ urlpatterns = [
         get=READ,
         post=DELETE_PLAYGROUND_RUN,
     ),
-    page("playground/", "playground_list.index", "playground-runs", get=READ),
-    page("playground/runs.csv", "playground_list.csv_file", "playground-runs-csv", get=EXPORT_EVALS),
+    page("evals/playground/", "playground_list.index", "playground-runs", get=READ),
+    page("evals/playground.csv", "playground_list.csv_file", "playground-runs-csv", get=EXPORT_EVALS),
     page(SET_PATH + "versions/", "versions.index", "evalset-versions", get=READ),
 ]

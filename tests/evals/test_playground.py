@@ -440,20 +440,20 @@ def make_run(name: str = "", *, session_id: str = "s1", app: str = "weather") ->
 def test_runs_of_all_sessions_are_listed_newest_first_and_by_app(client):
     make_run("colder")
     make_run("<b>warmer</b>", session_id="s2", app="kitchen")
-    page = parse(client.get("/playground/").content)
+    page = parse(client.get("/evals/playground/").content)
     rows = [row.text for row in page.all("tr")[1:]]
     assert ["warmer" in row for row in rows] == [True, False]
     assert not page.all("b")
     assert "m-2" in rows[1]
-    only = parse(client.get("/playground/?app=weather").content)
+    only = parse(client.get("/evals/playground/?app=weather").content)
     assert [row.text.split()[0] for row in only.all("tr")[1:]] == ["colder"]
-    assert client.get("/playground/runs.csv").content.count(b"\r\n") == 3
+    assert client.get("/evals/playground.csv").content.count(b"\r\n") == 3
 
 
 def test_runs_of_a_deleted_session_are_not_listed(client):
     run = make_run("gone")
     deletion.delete([run.session_id])
-    assert "No playground runs yet" in parse(client.get("/playground/").content).text
+    assert "No playground runs yet" in parse(client.get("/evals/playground/").content).text
 
 
 def test_run_is_renamed_and_deleted_after_a_question(client):
@@ -464,7 +464,7 @@ def test_run_is_renamed_and_deleted_after_a_question(client):
     assert run.name == "cold\ufffder"
     question = parse(client.get(f"{address}delete/").content)
     assert "Delete cold" in question.all("h1")[0].text
-    assert client.post(f"{address}delete/").headers["location"] == "/playground/"
+    assert client.post(f"{address}delete/").headers["location"] == "/evals/playground/"
     assert not PlaygroundAnswer.objects.exists()
     assert client.post(f"{address}rename/", {"name": "x"}).status_code == 404
 
