@@ -1,4 +1,4 @@
-"""Demo sessions: messages of a file, sent to the example agents in their real runtimes."""
+"""Demo data: messages of a file, sent to the example agents in their real runtimes, and recorded eval runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from devui.serving.demo_runs import copy_demo_runs
 from devui.serving.demo_times import move_sessions
 from sessions_app.delivery.deliveries import deliveries
 from sessions_app.runs import lifecycle
@@ -68,13 +69,22 @@ def read_demo(path: str | Path) -> list[DemoSession]:
         ) from error
 
 
-async def play_demo(sessions: list[DemoSession], provider: RuntimeProvider) -> None:
-    """Create the sessions by running the agents, if the store is empty, and move those with `days_ago` into the past.
+async def fill_store(demo_file: Path, sessions: list[DemoSession], provider: RuntimeProvider) -> None:
+    """Create the sessions of a demo file and copy the eval runs beside it, if the store is empty."""
+    if await units_of_work.read(AgentSession.objects.exists):
+        return
+    await _play_sessions(sessions, provider)
+    try:
+        await copy_demo_runs(demo_file)
+    except DevUIError as error:
+        log.warning("The eval runs of the demo were skipped: %s %s", error.message, error.hint)
+
+
+async def _play_sessions(sessions: list[DemoSession], provider: RuntimeProvider) -> None:
+    """Create the sessions by running the agents, and move those with `days_ago` into the past.
 
     Sessions that another service owns are not moved: the next read would correct the copies.
     """
-    if await units_of_work.read(AgentSession.objects.exists):
-        return
     days_ago: dict[int, int] = {}
     for session in sessions:
         try:

@@ -1,7 +1,7 @@
-"""Move demo sessions into the past, so that lists and trends show a week instead of a minute.
+"""Move demo sessions and eval runs in time, so that lists and trends show a week instead of a minute.
 
-Only times change: of the session, its events and state changes, and of what was recorded of its runs. Trends are
-derived from the records and counted again.
+Only times change: of the session, its events and state changes, of what was recorded of its runs, and of an eval run
+with its attempts. Trends are derived from the records and counted again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F, Model
 
+from evals_app.models import EvalAttempt, EvalRun
 from sessions_app.store import scopes
 from sessions_app.store.database import change_notification
 from sessions_app.store.models import (
@@ -36,8 +37,12 @@ TIMES: Mapping[type[Model], tuple[str, ...]] = {
     Trace: ("started_at", "finished_at"),
     ModelCall: ("started_at", "first_at", "finished_at"),
     LogRecord: ("at",),
+    EvalAttempt: ("started_at", "finished_at"),
 }
 """Columns with epoch seconds of the rows of a session."""
+
+EVAL_RUN_TIMES = ("created_at", "queued_at", "started_at", "finished_at", "last_step_at", "limits_from")
+"""Columns with epoch seconds of an eval run."""
 
 
 def move_sessions(days: Mapping[int, int]) -> None:
@@ -48,6 +53,15 @@ def move_sessions(days: Mapping[int, int]) -> None:
         Trace.objects.update(counted_until=0.0)
         TrendBucket.objects.all().delete()
         change_notification.notify_after_commit()
+
+
+def move_eval_run(run: EvalRun, day_count: int) -> None:
+    """Move an eval run, its attempts and their sessions into the past; by a negative number of days, towards now."""
+    seconds = day_count * DAY_S
+    with transaction.atomic():
+        EvalRun.objects.filter(pk=run.pk).update(**{name: F(name) - seconds for name in EVAL_RUN_TIMES})
+        sessions = AgentSession.objects.filter(eval_attempts__run=run).values_list("pk", flat=True)
+        move_sessions(dict.fromkeys(sessions, day_count))
 
 
 def _move_session(pk: int, seconds: int) -> None:

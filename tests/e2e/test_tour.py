@@ -1,13 +1,14 @@
-"""The tour of the guide: four clicks from the first page to the callback that made an answer wrong."""
+"""The tour of the guide: from the first page to the callback that made an answer wrong, and to the case it fixed."""
 
 from __future__ import annotations
 
 import re
 
+import httpx
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
-from tests.e2e.conftest import LIVE, Server
+from tests.e2e.conftest import DEMO_SECONDS, LIVE, Server, wait_until
 
 pytestmark = pytest.mark.soak
 
@@ -45,3 +46,17 @@ def test_row_under_the_pointer_offers_why_on_answers_only(window: BrowserContext
     why.click()
     page.wait_for_url("**/why/")
     expect(page.get_by_role("heading", name="Why this answer")).to_be_visible()
+
+
+@pytest.mark.usefixtures("demo")
+def test_tour_compares_the_demo_runs_before_and_after_the_correction(window: BrowserContext, server: Server):
+    runs = f"{server.url}/api/v1/evals/runs?app=shop"
+    wait_until(lambda: httpx.get(runs, trust_env=False).json()["runs"], DEMO_SECONDS, "the demo runs")
+    page = window.new_page()
+    page.goto("/evals/shop/delivery/")
+    page.locator("tr", has_text="20/20").get_by_role("link").first.click()
+    expect(page.locator(".note-text")).to_contain_text("Corrected: set_defaults")
+    page.get_by_role("link", name="Compare", exact=True).click()
+    expect(page.get_by_text("Better: 1 case fixed, none worse")).to_be_visible()
+    case = page.locator("tr", has_text="gold_fails_on_purpose").first
+    expect(case).to_contain_text("fixed")

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -25,7 +26,6 @@ from sessions_app.store.errors import BadInput, DevUIError
 from sessions_app.store.redaction import without_password
 
 if TYPE_CHECKING:
-    from devui.serving.demo import DemoSession
     from devui.serving.server import ServedRuntimes
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,9 @@ class Command(BaseCommand):
         )
         parser.add_argument("--port", type=int, default=8000, help="Port to serve on; 0 selects a free one.")
         parser.add_argument(
-            "--demo", metavar="FILE", help="Create the sessions of FILE when the store is empty."
+            "--demo",
+            metavar="FILE",
+            help="Create the sessions of FILE, and the eval runs beside it, when the store is empty.",
         )
         flags.add_flags(parser)
 
@@ -181,16 +183,17 @@ def _own_agents(options: dict[str, Any]) -> AgentSources:
         agent_user=AgentUser.from_settings(),
         output_folder=settings.DATA_DIR / "output",
     )
-    sessions = []
+    fill_store = None
     if options["demo"]:
         from devui.serving import demo
 
-        sessions = demo.read_demo(options["demo"])
+        demo_file = Path(options["demo"])
+        fill_store = partial(demo.fill_store, demo_file, demo.read_demo(demo_file), supervisor)
     names = supervisor.apps()
     agent_count = f"{len(names)} agents" if len(names) != 1 else "1 agent"
     local = [f"{agent_count} of {supervisor.folder.path}"] if supervisor.folder else []
     remote = [f"those of {address.name} at {address.url}" for address in addresses]
-    first = partial(_create_demo_sessions, sessions, supervisor)
+    first = partial(_prepare_sessions, supervisor, fill_store)
     is_preloading = environment.read_flag("DEVUI_RUNTIME_PRELOAD", default=True)
     return AgentSources(
         Runtimes(supervisor, addresses),
@@ -227,15 +230,15 @@ def _read_folder_option(options: dict[str, Any]) -> str | None:
     return options["agents_dir"] or settings.DEVUI_AGENTS_DIR
 
 
-async def _create_demo_sessions(sessions: list[DemoSession], supervisor: RuntimeProvider) -> None:
-    """Create the demo sessions. With external session storage, first start the processes, which copy its sessions."""
+async def _prepare_sessions(
+    supervisor: RuntimeProvider, fill_store: Callable[[], Coroutine[Any, Any, None]] | None
+) -> None:
+    """Create the demo, if any. With external session storage, first start the processes, which copy its sessions."""
     if storage_location.find_session_owner():
         for name in supervisor.apps():
             try:
                 await (await supervisor.client(name)).call("GET", "/devui/health")
             except DevUIError as error:
                 log.warning("The sessions of %r are not shown yet: %s", name, error.message)
-    if sessions:
-        from devui.serving import demo
-
-        await demo.play_demo(sessions, supervisor)
+    if fill_store:
+        await fill_store()
