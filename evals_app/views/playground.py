@@ -8,6 +8,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.urls import reverse
 
 from evals_app.models import PlaygroundRun
@@ -33,12 +34,16 @@ from sessions_app.http import person_name, redirect_to, render_partial, wants_pa
 from sessions_app.lookup import find_session, parse_number
 from sessions_app.runs.runtime_client import RuntimeClient, provider
 from sessions_app.store.database import units_of_work
-from sessions_app.store.errors import BadInput, DevUIError
+from sessions_app.store.errors import BadInput, DevUIError, NotFound, SessionMissing
 from sessions_app.store.models import ModelCall
 from sessions_app.traces import model_calls
 
 PAGE = "devui/playground/playground.html"
 DELETE = "devui/playground/delete.html"
+GONE = "devui/playground/gone.html"
+ANSWERS = "playground-answers"
+"""Id of the element with the answers of a run, which the page polls while calls are active."""
+
 RUN_ACTION = "run"
 
 
@@ -77,11 +82,19 @@ async def edit(request: HttpRequest, pk: int, call: int) -> HttpResponse:
 async def show(request: HttpRequest, pk: int, call: int, run: int) -> HttpResponse:
     """Show the answers of a run beside the recorded one, and its columns in a form for another run.
 
+    A page that polls the answers of a run that was deleted is told so, and stops.
+
     Raises:
         SessionMissing: no such session.
         NotFound: the session has no such call, or the call no such run.
     """
-    model_call, playground_run = await units_of_work.read(_find_run, pk, call, run)
+    try:
+        model_call, playground_run = await units_of_work.read(_find_run, pk, call, run)
+    except NotFound as missing:
+        if not wants_partial(request, ANSWERS):
+            raise
+        context = {"pk": pk, "has_session": not isinstance(missing, SessionMissing)}
+        return await sync_to_async(render)(request, GONE, context)
     if await units_of_work.read(runs.is_abandoned, playground_run):
         await units_of_work.write(
             runs.fail_answers, playground_run.pk, runs.PROCESS_ENDED_TYPE, runs.PROCESS_ENDED_MESSAGE
@@ -107,7 +120,7 @@ async def cancel(request: HttpRequest, pk: int, call: int, run: int) -> HttpResp
     model_call, playground_run = await units_of_work.read(_find_run, pk, call, run)
     column = _read_column(request.POST["column"]) if "column" in request.POST else None
     await units_of_work.write(runs.cancel_answers, playground_run.pk, column)
-    if wants_partial(request, "playground-answers"):  # what was typed below them stays
+    if wants_partial(request, ANSWERS):  # what was typed below them stays
         return await show(request, pk, call, run)
     return redirect_to(request, _run_url(model_call, playground_run))
 

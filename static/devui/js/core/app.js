@@ -32,6 +32,16 @@ document.addEventListener("htmx:beforeSwap", ({ detail }) => {
   if (isPressed() && detail.requestConfig.triggeringEvent?.type === "poll") detail.shouldSwap = false; // the next poll brings it
 });
 
+/* Details whose summary has an id stay as the reader left them when the part around them is loaded again. */
+const openDetails = new Map();
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  openDetails.clear();
+  for (const { id, parentElement } of detail.target.querySelectorAll("details > summary[id]")) openDetails.set(id, parentElement.open);
+});
+document.addEventListener("htmx:afterSwap", () => {
+  for (const [id, isOpen] of openDetails) document.getElementById(id)?.parentElement.toggleAttribute("open", isOpen);
+});
+
 /* Leave empty filters out of the address. */
 document.addEventListener("htmx:configRequest", (event) => {
   if (!event.target.matches("form.filters")) return;
