@@ -41,6 +41,7 @@ def test_answer_is_copied_and_forked_but_not_edited(open_page, told_story):
         "href", re.compile("#ok$")
     )
     assert page.evaluate("navigator.clipboard.readText()") == "It is **sunny**."
+    expect(page.locator("#announcer")).to_have_text("Copied")
     event(page, 2).get_by_role("link", name="Fork from here").click()
     expect(page.locator("#dialog[open] h1")).to_have_text("Fork at event 2")
 

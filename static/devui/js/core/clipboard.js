@@ -2,16 +2,22 @@
 
 import { showError } from "./toasts.js";
 
-/** Copy a text and confirm it on the button. Return whether it was copied. */
+const announcer = document.getElementById("announcer");
+
+/** Copy a text; confirm it on the button and, on pages with an announcer, to screen readers. */
 export async function copy(button, text) {
+  announce(""); // the same text is not announced twice
   try {
     await navigator.clipboard.writeText(text);
     flash(button);
-    return true;
+    announce("Copied");
   } catch {
     showError("The text could not be copied.", "This browser allows copying only on https or localhost.");
-    return false;
   }
+}
+
+function announce(text) {
+  if (announcer) announcer.textContent = text;
 }
 
 document.addEventListener("click", (event) => {

@@ -3,13 +3,11 @@
 import { copy } from "../core/clipboard.js";
 
 const button = document.getElementById("code-copy");
-const announcer = document.getElementById("announcer");
 
 function showAt(block) {
   if (button.previousElementSibling !== block) {
     button.hidden = false;
     block.after(button); // Tab leads from the block to the button
-    announcer.textContent = "";
   }
   button.style.insetBlockStart = `${block.offsetTop}px`;
   button.style.left = `${block.offsetLeft + block.offsetWidth - button.offsetWidth}px`;
@@ -22,8 +20,6 @@ for (const type of ["pointerover", "focusin"]) {
   });
 }
 
-button.addEventListener("click", async () => {
-  const code = button.previousElementSibling.textContent.replace(/\n$/, ""); // a shell would run the last line
-  announcer.textContent = ""; // the same text is not announced twice
-  if (await copy(button, code)) announcer.textContent = "Copied";
+button.addEventListener("click", () => {
+  copy(button, button.previousElementSibling.textContent.replace(/\n$/, "")); // a shell would run the last line
 });
