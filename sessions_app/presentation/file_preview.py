@@ -52,6 +52,11 @@ class PreviewKind(StrEnum):
     BINARY = "binary"
 
     @property
+    def label(self) -> str:
+        """Return the kind as a page names it inside of a sentence."""
+        return self.upper() if self in {PreviewKind.JSON, PreviewKind.HTML} else self.value
+
+    @property
     def is_text(self) -> bool:
         """Tell whether two versions of this kind can be compared line by line."""
         return self in _TEXT_KINDS

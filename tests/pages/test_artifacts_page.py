@@ -215,6 +215,7 @@ def test_fake_image_is_offered_for_download(get: Get):
 
 def test_html_is_rendered_in_a_frame_without_scripts_or_network(get: Get, client: Client):
     artifact = save(b"<h1>Hello</h1><script>alert(1)</script>", "page.html", "text/html")
+    assert "Shown as HTML" in get(address("page.html")).text
     frame = content_of(get(address("page.html"))).one("iframe")
     assert frame.attrs["sandbox"] == ""
     assert frame.attrs["src"] == f"/artifacts/{artifact.pk}/content/?rendered=1"
