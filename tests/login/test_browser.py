@@ -62,8 +62,13 @@ def test_sign_in_browse_and_sign_out(open_window: OpenWindow, server: str):
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{server}/runs/?status=done")
     expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
+    page.evaluate("""() => {
+        localStorage.setItem("devui.session.hits", '["/sessions/?q=rain", "/sessions/id/1/ Rain in Rome"]');
+        localStorage.setItem("devui-theme", "dark");
+    }""")
     page.get_by_role("button", name="Sign out").click()
     expect(page).to_have_url(f"{server}/login/")
+    assert page.evaluate("Object.keys(localStorage)") == ["devui-theme"]
     page.go_back()
     expect(page.get_by_label("Password")).to_be_visible()
 
