@@ -62,6 +62,7 @@ urlpatterns = [
     page(SESSION + "delete/", "session_actions.delete", "session-delete", get=READ, post=DELETE),
     page(SESSION, "session.by_key", "session-by-pk", get=READ),
     page(EVENT, "event.event_json", "event-json", get=READ),
+    page(EVENT + "judge/", "judgements.judge", "event-judge", get=READ, post=LABEL),
     page(SESSION + "completions/", "session_search.completions", "session-completions", get=READ),
     page(EVENT + "blob/", "files.blob", "event-blob", get=READ),
     page(SESSION + "artifacts/", "artifacts.open_session_file", "artifact-of-session", get=READ),

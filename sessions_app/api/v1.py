@@ -16,7 +16,16 @@ from ninja.responses import Status
 from pydantic import Field
 
 from sessions_app import roles
-from sessions_app.api import branches, nested_runs, problems, session_actions, state, traces, trends
+from sessions_app.api import (
+    branches,
+    judgements,
+    nested_runs,
+    problems,
+    session_actions,
+    state,
+    traces,
+    trends,
+)
 from sessions_app.api.routing import Router, needs
 from sessions_app.api.schemas import (
     ErrorBody,
@@ -52,6 +61,7 @@ router.add_router("", session_actions.router)
 router.add_router("", traces.router)
 router.add_router("", trends.router)
 router.add_router("", nested_runs.router)
+router.add_router("", judgements.router)
 
 
 class SessionFilters(Schema):

@@ -1,4 +1,4 @@
-"""Forms of a new session, a session's title, and an app's time to live."""
+"""Forms of a new session, a session's title, a judgement, and an app's time to live."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 
 from sessions_app.forms.state import state_object
-from sessions_app.sessions import labels
+from sessions_app.sessions import judgements, labels
 from sessions_app.store import durations
 from sessions_app.store.errors import BadInput
 from sessions_app.store.ids import ID_BYTES
@@ -35,6 +35,21 @@ class SessionTitleForm(forms.Form):
     """Form of a session's title; an empty title removes it."""
 
     title = forms.CharField(label="Title", required=False, max_length=labels.TITLE_LENGTH)
+
+
+class JudgementForm(forms.Form):
+    """Form of the judgement of a person on an event."""
+
+    verdict = forms.ChoiceField(
+        label="Judgement",
+        choices=[
+            (verdict.value, verdict.label) for verdict in (judgements.Verdict.GOOD, judgements.Verdict.BAD)
+        ],
+        error_messages={"required": "Choose “good” or “bad”."},
+    )
+    note = forms.CharField(
+        label="Note", required=False, max_length=judgements.NOTE_LENGTH, widget=forms.Textarea
+    )
 
 
 class SessionTtlForm(forms.Form):

@@ -98,6 +98,11 @@ class SessionBroadcast(Broadcast[SessionView]):
         key = ("log", snapshot.last_record, after_pk)
         return await self.read_once(key, snapshots.log_html, self.session_pk, after_pk)
 
+    async def judgements(self, snapshot: SessionSnapshot, judged_at: float) -> str:
+        """Return the HTML of the judgements that changed after a time."""
+        key = ("judgements", snapshot.judged_at, judged_at)
+        return await self.read_once(key, snapshots.judgements_html, self.session_pk, judged_at)
+
     async def _recheck_state(self, snapshot: SessionSnapshot) -> None:
         """Have the state checked when a page opens, and when another session has changed what this one reads."""
         if snapshot.is_checked and snapshot.state_mark != self._checked_state:

@@ -9,6 +9,7 @@ Messages are JSON objects; `type` is one of
   events at which they broke, which replaces those on the page
 - `nested`: html of the nested runs that changed, one `<template>` per run
 - `log`: html of the numbers of log records that changed, one `<template>` per event
+- `judgements`: html of the judgements that changed, one `<template>` per event, empty if it was withdrawn
 - `board`, `sessions`, `problems`: mark: a page with another mark shows an outdated state, list of sessions or problems
 - `title`: name of the session
 - `gone`: the session was deleted; `reset`: the page knows events that the store does not
@@ -32,6 +33,9 @@ SendText = Callable[[str], Awaitable[None]]
 
 NESTED_RECENT_S = 30.0
 """A new socket gets changes of nested runs up to this age: its page may have been rendered before them."""
+
+JUDGED_RECENT_S = 30.0
+"""A new socket gets changes of judgements up to this age, for the same reason."""
 
 LOG_RECENT = 100
 """A new socket gets the counts of this many newest log records, for the same reason."""
@@ -65,6 +69,7 @@ class SessionTail:
         self._known_runs: dict[str, str] = {}
         self._nested_changed_at = 0.0
         self._last_record = -1
+        self._judged_at = 0.0
         self._last_sent = time.monotonic()
 
     async def run(self) -> None:
@@ -138,6 +143,7 @@ class SessionTail:
             await self._send_message(to_json({"type": "marks", "html": html, "errors": errors}))
         await self._send_nested(broadcast, snapshot)
         await self._send_log(broadcast, snapshot)
+        await self._send_judgements(broadcast, snapshot)
 
     async def _send_log(self, broadcast: SessionBroadcast, snapshot: SessionSnapshot) -> None:
         """Send the logs below events whose numbers of records changed."""
@@ -156,6 +162,15 @@ class SessionTail:
         self._nested_changed_at = changed_at
         if html := await broadcast.nested_runs(snapshot, since):
             await self._send_message(to_json({"type": "nested", "html": html}))
+
+    async def _send_judgements(self, broadcast: SessionBroadcast, snapshot: SessionSnapshot) -> None:
+        judged_at = snapshot.judged_at
+        if not self.rows or judged_at == self._judged_at:
+            return
+        since = self._judged_at or judged_at - JUDGED_RECENT_S
+        self._judged_at = judged_at
+        if html := await broadcast.judgements(snapshot, since):
+            await self._send_message(to_json({"type": "judgements", "html": html}))
 
     async def _send_if_changed(
         self, broadcast: SessionBroadcast, kind: str, mark: str, message: Message

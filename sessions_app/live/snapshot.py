@@ -16,6 +16,7 @@ from django.template.loader import render_to_string
 from sessions_app.live.streaming_text import TextStream
 from sessions_app.presentation import visible_text
 from sessions_app.problems import problem_queries
+from sessions_app.sessions import judgements
 from sessions_app.state.state_board import state_mark
 from sessions_app.store import realms
 from sessions_app.store.database.compiled_query import CompiledQuery
@@ -24,6 +25,7 @@ from sessions_app.store.models import (
     AgentSession,
     AppScope,
     Event,
+    EventJudgement,
     LogRecord,
     NestedRun,
     SessionProblem,
@@ -40,6 +42,7 @@ from sessions_app.timeline.timeline_reader import BROKEN, read_timeline
 TIMELINE = "devui/sessions/timeline/timeline.html"
 NESTED = "devui/sessions/timeline/nested_changes.html"
 LOG = "devui/sessions/timeline/log_changes.html"
+JUDGEMENTS = "devui/sessions/timeline/judgement_changes.html"
 CONSOLE = "devui/sessions/console/console.html"
 
 MAX_ERRORS = 5
@@ -57,6 +60,7 @@ class SessionSnapshot:
         runs: its newest runs and their marks.
         nested_changed_at: epoch seconds of the last change of a nested run.
         last_record: key of the newest log record.
+        judged_at: epoch seconds of the newest change of a judgement.
     """
 
     app_name: str
@@ -69,6 +73,7 @@ class SessionSnapshot:
     is_checked: bool = True
     nested_changed_at: float = 0.0
     last_record: int = 0
+    judged_at: float = 0.0
 
     @property
     def mark(self) -> tuple[object, ...]:
@@ -83,6 +88,7 @@ class SessionSnapshot:
             self.runs.mark,
             self.nested_changed_at,
             self.last_record,
+            self.judged_at,
             *runs,
         )
 
@@ -115,6 +121,7 @@ def read_snapshot(session_pk: int) -> SessionSnapshot | None:
         is_checked=row["problems_seq"] >= row["last_seq"],
         nested_changed_at=row["nested_changed_at"] or 0.0,
         last_record=row["last_record"] or 0,
+        judged_at=row["judged_at"] or 0.0,
     )
 
 
@@ -166,6 +173,12 @@ def log_html(session_pk: int, after_pk: int) -> str:
     return render_to_string(LOG, {"counts": counts, "session_pk": session_pk}) if counts else ""
 
 
+def judgements_html(session_pk: int, judged_at: float) -> str:
+    """Return the HTML of the judgements that changed after a time, a template each; empty if there are none."""
+    changed = judgements.changed_after(session_pk, judged_at)
+    return render_to_string(JUDGEMENTS, {"judgements": changed, "session_pk": session_pk}) if changed else ""
+
+
 def _new_errors(session: AgentSession, marks: Sequence[RunMark], cursor: int) -> list[Event]:
     broken = {mark.run.invocation_id for mark in marks if mark.run.status in BROKEN} - {""}
     if not broken:
@@ -199,6 +212,7 @@ COLUMNS = (
     "problems_seq",
     "newest_problem",
     "last_record",
+    "judged_at",
 )
 
 
@@ -220,6 +234,11 @@ def _session_with_scopes(session_pk: int) -> list[QuerySet[AgentSession, tuple[A
             ),
             last_record=Subquery(
                 LogRecord.objects.filter(session=OuterRef("pk")).order_by("-pk").values("pk")[:1]
+            ),
+            judged_at=Subquery(
+                EventJudgement.objects.filter(session=OuterRef("pk"))
+                .order_by("-judged_at")
+                .values("judged_at")[:1]
             ),
         )
         .values_list(*COLUMNS)

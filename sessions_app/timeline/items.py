@@ -19,7 +19,7 @@ from sessions_app.store.events.call_pairing import PairedCalls, PlacedCall
 from sessions_app.store.events.conditions import can_end_turn, is_error
 from sessions_app.store.events.summary import shorten
 from sessions_app.store.events.superseded_events import SupersededRanges
-from sessions_app.store.models import Event, EventSummary, Run
+from sessions_app.store.models import Event, EventJudgement, EventSummary, Run
 from sessions_app.store.sessions.lineage import Forks
 from sessions_app.store.traces.log_records import LogCount
 from sessions_app.timeline.event_window import InvocationTotals
@@ -149,6 +149,7 @@ class TimelineItem:
         cost: what its model call cost; None without tokens or without prices.
         person: name of the person who sent it or added it by hand; empty: unknown, or an agent's event.
         uploads: versions of the files that a message of the user names by placeholders; None: no shown event tells.
+        judgement: what a person thinks of it; None: nobody has judged it.
         nested_page_url: for an event of a nested run the address of its session's page; empty on that page itself.
     """
 
@@ -173,6 +174,7 @@ class TimelineItem:
     cost: Cost | None = None
     person: str = ""
     uploads: dict[str, int | None] = field(default_factory=dict)
+    judgement: EventJudgement | None = None
     nested_page_url: str = ""
 
     @property
@@ -365,15 +367,17 @@ class TimelineItem:
     @property
     def is_delta_alone(self) -> bool:
         """Tell whether there is nothing to show but changes."""
-        marks = (self.flags, self.rewound_by, self.compacted_by, self.forks, self.ends_fork, self.questions)
+        superseded = self.rewound_by or self.compacted_by
+        marks = (self.flags, superseded, self.forks, self.ends_fork, self.questions, self.judgement)
         return bool(self.changes) and not (self._says_something or any(marks))
 
     @property
     def is_quiet(self) -> bool:
         """Tell whether the event has only changes of state and checkpoints."""
-        marks = (self.flags, self.forks, self.ends_fork, self.questions, self.log, self.is_cancelled)
+        marks = (self.flags, self.forks, self.ends_fork, self.questions, self.log, self.judgement)
         keys = self.summary.keys() - {*SILENT_KEYS, "signals"}
-        return not keys and not any(marks) and QUIET_SIGNALS.issuperset(self.summary["signals"] or ())
+        is_marked = any(marks) or self.is_cancelled
+        return not keys and not is_marked and QUIET_SIGNALS.issuperset(self.summary["signals"] or ())
 
     @property
     def fold_reason(self) -> str:
@@ -396,7 +400,7 @@ class WindowNotes:
     """Query results about the events of a window, by `seq` or invocation.
 
     Attributes:
-        changes, questions, forks, covers, nested_runs, log_counts, costs, senders: by seq of their event.
+        changes, questions, forks, covers, nested_runs, log_counts, costs, senders, judgements: by seq of their event.
         marks: ranges of events that a rewind or a compaction supersedes.
         totals: by invocation.
         broken_runs: runs that ended with an error.
@@ -417,6 +421,7 @@ class WindowNotes:
     log_counts: Mapping[int, LogCount] = field(default_factory=dict)
     costs: Mapping[int, Cost | None] = field(default_factory=dict)
     senders: Mapping[int, str] = field(default_factory=dict)
+    judgements: Mapping[int, EventJudgement] = field(default_factory=dict)
 
 
 def _run_broken_at(event: Event, runs: Sequence[Run]) -> Run | None:
@@ -462,6 +467,7 @@ def build_items(
             log=notes.log_counts.get(event.seq),
             cost=notes.costs.get(event.seq),
             uploads=uploads.get(event.seq, {}),
+            judgement=notes.judgements.get(event.seq),
         )
         items.append(item)
         previous = event

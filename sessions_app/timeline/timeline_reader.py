@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from sessions_app.console.questions import open_questions
 from sessions_app.problems.problem_queries import problems_by_invocation
+from sessions_app.sessions.judgements import judgement_rows, parse_judgements
 from sessions_app.state.key_changes import read_key_changes
 from sessions_app.store.database.combined_query import read_together
 from sessions_app.store.events.call_pairing import PairedCalls, pair_events
@@ -17,7 +18,7 @@ from sessions_app.store.events.superseded_events import (
     superseded_ranges,
     superseding_rows,
 )
-from sessions_app.store.models import AgentSession, Event, Run
+from sessions_app.store.models import AgentSession, Event, EventJudgement, Run
 from sessions_app.store.sessions.lineage import list_forks_at
 from sessions_app.store.traces.log_records import count_by_event
 from sessions_app.timeline import event_window as windows
@@ -68,8 +69,9 @@ def read_timeline(
 ) -> Timeline:
     """Return the timeline of a window.
 
-    Queries: runs; marks, titles and errors (and one per rewind); changes, totals, forks, log records, problems; where
-    needed nested runs, answers and bodies of waiting calls, events around the window, two for a compaction.
+    Queries: runs; marks, titles, errors and judgements (and one per rewind); changes, totals, forks, log records,
+    problems; where needed nested runs, answers and bodies of waiting calls, events around the window, two for a
+    compaction.
 
     Args:
         session: the session.
@@ -81,17 +83,19 @@ def read_timeline(
     events = window.events
     runs = read_window_runs(session, events)
     nothing = Event.objects.none().values_list("seq", "data")
-    superseding, messages, error_rows = read_together(
+    superseding, messages, error_rows, judged = read_together(
         superseding_rows(session, events[0].seq) if events else nothing,
         message_rows(session, events[-1].seq) if events and titles else nothing,
         windows.error_rows(session) if errors else nothing,
+        judgement_rows(session, events) if events else nothing,
     )
     error_seqs = sorted((seq for seq, _ in error_rows), reverse=True)
     if not events:
         return Timeline(window, [], _place_runs([], runs), error_seqs=error_seqs)
     totals = windows.sum_invocations(session, events, runs)
     earlier, pairs = _read_around(session, window, totals.values())
-    notes = _read_notes(session, window, runs, totals, superseded_ranges(session, superseding), pairs)
+    marks, judgements = superseded_ranges(session, superseding), parse_judgements(session, judged)
+    notes = _read_notes(session, window, runs, totals, marks, pairs, judgements)
     groups = group_items(build_items(events, notes, earlier.get(events[0].seq - 1)), totals)
     if titles:
         first_events = {**earlier, **{event.seq: event for event in events}}
@@ -112,6 +116,7 @@ def _read_notes(
     totals: dict[str, InvocationTotals],
     marks: SupersededRanges,
     pairs: PairedCalls,
+    judgements: dict[int, EventJudgement],
 ) -> WindowNotes:
     """Return what else is shown at the events of a window."""
     events = window.events
@@ -129,6 +134,7 @@ def _read_notes(
         log_counts=count_by_event(session, events),
         costs=event_costs(events),
         senders={find_position(run) + 1: run.person for run in runs if run.person},
+        judgements=judgements,
     )
 
 

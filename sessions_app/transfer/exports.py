@@ -22,10 +22,12 @@ from django.db.models import QuerySet
 from sessions_app.store import scopes
 from sessions_app.store.errors import BadInput, NotFound
 from sessions_app.store.models import (
+    NOT_WITHDRAWN,
     AgentSession,
     AppScope,
     AppState,
     Event,
+    EventJudgement,
     Scope,
     SessionState,
     StateChange,
@@ -34,6 +36,7 @@ from sessions_app.store.models import (
 )
 from sessions_app.transfer.readers.event_schema import snake_case
 from sessions_app.transfer.readers.formats.devui_export import EXPORT_KIND, EXPORT_VERSION
+from sessions_app.transfer.readers.records import StoredJudgement
 
 CHUNK = 500
 CONTENT_TYPE = "application/jsonl"
@@ -176,13 +179,15 @@ class _ExportReader:
                 "seeds": self._read_seeds(Scope.SESSION, session.pk),
             }
         events = Event.objects.filter(session__in=sessions).select_related("session").order_by("pk")
-        removed = _removed_keys(sessions)
+        removed, judgements = _removed_keys(sessions), _judgements(sessions)
         for event in events.iterator(CHUNK):
+            place = (event.session_id, event.seq)
             yield {
                 "kind": "event",
                 **_session_fields(event.session),
                 "event": self._read_value(event.data, event.private),
-                "removed": removed.get((event.session_id, event.seq), []),
+                "removed": removed.get(place, []),
+                **({"judgement": judgements[place]} if place in judgements else {}),
             }
 
     def _read_value(self, public: str, private: str | None) -> Any:
@@ -220,6 +225,15 @@ def _removed_keys(sessions: QuerySet[AgentSession]) -> dict[tuple[int, int], lis
     for session_pk, seq, scope, key in rows.values_list("session_id", "seq", "scope", "key").iterator(CHUNK):
         keys.setdefault((session_pk, seq), []).append(scopes.PREFIX[Scope(scope)] + key)
     return keys
+
+
+def _judgements(sessions: QuerySet[AgentSession]) -> dict[tuple[int, int], dict[str, Any]]:
+    """Return the judgements of events, by the session's primary key and the event's seq."""
+    rows = EventJudgement.objects.filter(NOT_WITHDRAWN, session__in=sessions)
+    return {
+        (row.session_id, row.seq): {name: getattr(row, name) for name in StoredJudgement._fields}
+        for row in rows.iterator(CHUNK)
+    }
 
 
 def _session_fields(session: AgentSession) -> dict[str, str]:

@@ -23,6 +23,7 @@ from sessions_app.store.models import (
     AgentSession,
     AppScope,
     Event,
+    EventJudgement,
     LogRecord,
     ModelCall,
     ModelPiece,
@@ -50,7 +51,7 @@ OWNERS: dict[Scope, type[AgentSession | UserScope | AppScope]] = {
 """The table of the owners of each scope's state."""
 
 SESSION_TABLES = (
-    *(Event, SessionTag, TempWrite, UntrackedKey),
+    *(Event, EventJudgement, SessionTag, TempWrite, UntrackedKey),
     *(Trace, ModelCall, ModelPiece, Span, LogRecord),
 )
 """Tables with one session and without other keys."""

@@ -15,7 +15,7 @@ from google.adk.events.event import Event as AdkEvent
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
 from sessions_app.adk import DjangoSessionService
-from sessions_app.sessions import labels
+from sessions_app.sessions import judgements, labels
 from sessions_app.store.models import AgentSession
 from sessions_app.store.sessions import writes
 from sessions_app.store.sessions.writes import SessionKey
@@ -40,6 +40,7 @@ def fill_live() -> None:
     writes.edit_state(LIVE, {"seed": 2}, removed=["gone"])
     writes.rename_session(session_row().pk, "A title")
     labels.tag([session_row().pk], "bug")
+    judgements.judge(session_row().pk, 1, "bad", "It rains.", person="bob")
 
 
 def session_row() -> AgentSession:
@@ -50,6 +51,7 @@ def test_an_export_comes_back_equal(load, read, tmp_path):
     fill_live()
     load(stores.SQLITE)
     before = {name: read(session=name) for name in ("live", "s1", "s/2")}
+    judged_at = session_row().judgements.get().judged_at
     done = export_json(ExportFilter(), tmp_path / "all.jsonl", credentials=True)
     empty_store()
 
@@ -60,8 +62,41 @@ def test_an_export_comes_back_equal(load, read, tmp_path):
     assert {name: read(session=name) for name in before} == before
     assert session_row().title == "A title"
     assert [tag.name for tag in session_row().tags.all()] == ["bug"]
+    judgement = session_row().judgements.get()
+    assert (judgement.seq, judgement.verdict, judgement.note) == (1, "bad", "It rains.")
+    assert (judgement.person, judgement.judged_at) == ("bob", judged_at)
     export_json(ExportFilter(), tmp_path / "again.jsonl", credentials=True)
     assert (tmp_path / "again.jsonl").read_text() == (tmp_path / "all.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"verdict": "odd"},
+        {"note": "x" * 2_001},
+        {"judged_at": "today"},
+        {"judged_at": float("inf")},
+        {"person": None},
+    ],
+)
+def test_damaged_judgement_is_left_out(load, tmp_path, damage):
+    fill_live()
+    export_json(ExportFilter(), tmp_path / "all.jsonl")
+    empty_store()
+    records = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    [judged] = [record for record in records if "judgement" in record]
+    judged["judgement"] |= damage
+    (tmp_path / "all.jsonl").write_text("\n".join(map(json.dumps, records)))
+    assert load(tmp_path / "all.jsonl").is_complete
+    assert session_row().last_seq == 2
+    assert not session_row().judgements.exists()
+
+
+def test_withdrawn_judgement_is_not_exported(store, tmp_path):
+    fill_live()
+    judgements.withdraw(session_row().pk, 1)
+    export_json(ExportFilter(), tmp_path / "all.jsonl")
+    assert "judgement" not in (tmp_path / "all.jsonl").read_text()
 
 
 def test_seeds_and_removals_keep_their_history(load, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
@@ -56,12 +57,16 @@ def test_an_open_event_offers_both(story: Story, get: Get):
 def test_only_a_final_answer_can_have_been_wrong(story: Story, get: Get):
     def offers(seq: int) -> list[str]:
         page = get(f"/sessions/id/{story.pk}/?seq={seq}")
-        links = page.one("section", css="inspector").one("p", css="event-actions").all("a")
-        return [a.attrs["href"] for a in links if "evals/record" in a.attrs["href"]]
+        actions = page.one("section", css="inspector").one("p", css="event-actions")
+        links = [a.attrs["href"] for a in actions.all("a") if "evals/record" in a.attrs["href"]]
+        return links + [
+            button.attrs["formaction"] for button in actions.all("button") if "formaction" in button.attrs
+        ]
 
     case_url, wrong_url = offers(6)
     assert case_url.startswith(f"/evals/record/?session={story.pk}&last=")
-    assert wrong_url == f"/evals/record/?session={story.pk}&wrong=6"
+    case_of_wrong = quote(f"/evals/record/?session={story.pk}&wrong=6", safe="")
+    assert wrong_url == f"/sessions/id/{story.pk}/events/6/judge/?next={case_of_wrong}"
     assert len(offers(4)) == len(offers(5)) == 1
 
 

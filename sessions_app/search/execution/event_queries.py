@@ -45,6 +45,7 @@ EVENT_FIELDS = frozenset(
         "before",
         "is",
         "problem",
+        "judged",
         *field_terms.LOG_NAMES,
     }
 )
@@ -89,6 +90,8 @@ class EventQuery:
         if term.name == "problem":
             problems = SessionProblem.objects.filter(session=self.session, code=term.value)
             return Q(seq__in=problems.values("seq"))
+        if term.name == "judged":
+            return field_terms.is_judged(term.value, self.session)
         if term.name in field_terms.LOG_NAMES:
             return field_terms.precedes_record(term, self.session)
         if term.name == "key":

@@ -13,8 +13,8 @@ from django.db.models.functions import Collate
 from django.db.models.lookups import GreaterThanOrEqual, IContains, LessThan
 
 from sessions_app.search.execution.scans import UnindexedTail
-from sessions_app.search.execution.session_sets import FEW, SessionSet, row_sessions
-from sessions_app.search.query.terms import Field, Term, Word
+from sessions_app.search.execution.session_sets import FEW, SessionSet, membership_condition, row_sessions
+from sessions_app.search.query.terms import NOT_JUDGED, Field, Term, Word
 from sessions_app.search.query.times import parse_duration, parse_period, parse_time
 from sessions_app.search.state_conditions import COMPARE
 from sessions_app.store import expiry, realms
@@ -23,8 +23,10 @@ from sessions_app.store.index import event_index
 from sessions_app.store.index.event_index import HoldsPhrase
 from sessions_app.store.models import (
     LOG_LEVELS,
+    NOT_WITHDRAWN,
     AgentSession,
     Event,
+    EventJudgement,
     LogRecord,
     ModelCall,
     Run,
@@ -38,6 +40,8 @@ def find_by_column(term: Field) -> SessionSet:
     """Return the sessions that match a column term, ignoring its negation."""
     if term.name == "tag":
         return row_sessions(SessionTag.objects.filter(name=term.value))
+    if term.name == "judged":
+        return _judged_sessions(term.value)
     if term.name == "is":
         return _TRAIT_CONDITIONS[term.value]()
     return _COLUMNS[term.name](term)
@@ -181,6 +185,24 @@ def find_by_id(term: Field, tail: UnindexedTail) -> SessionSet:
     if pks is None:
         return Q(Exists(Event.objects.filter(**{column: term.value}, session=OuterRef("pk"))))
     return pks | {event.session_id for event in tail.events if getattr(event, column) == term.value}
+
+
+def judgement_rows(value: str) -> QuerySet[EventJudgement]:
+    """Return the judgements that `judged:VALUE` names; of `none` all, which it excludes."""
+    if value == NOT_JUDGED:
+        return EventJudgement.objects.filter(NOT_WITHDRAWN)
+    return EventJudgement.objects.filter(verdict=value)
+
+
+def _judged_sessions(value: str) -> SessionSet:
+    sessions = row_sessions(judgement_rows(value))
+    return membership_condition(sessions, negated=True) if value == NOT_JUDGED else sessions
+
+
+def is_judged(value: str, session: AgentSession) -> Q:
+    """Return the condition that an event of a session is judged so; of `none` that nobody has judged it."""
+    seqs = judgement_rows(value).filter(session=session).values("seq")
+    return ~Q(seq__in=seqs) if value == NOT_JUDGED else Q(seq__in=seqs)
 
 
 LOG_NAMES = frozenset({"log", "level"})

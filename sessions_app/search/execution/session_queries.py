@@ -15,7 +15,7 @@ from sessions_app.search.execution import field_terms, state_terms
 from sessions_app.search.execution.field_terms import find_by_column, find_by_word, has_index
 from sessions_app.search.execution.scans import UnindexedTail
 from sessions_app.search.execution.session_sets import SessionSet, membership_condition
-from sessions_app.search.query.terms import Field, Query, StateTerm, Term, When, Word
+from sessions_app.search.query.terms import NOT_JUDGED, Field, Query, StateTerm, Term, When, Word
 from sessions_app.search.snippets import SnippetPart, has_match, make_snippet
 from sessions_app.search.state_conditions import value_condition
 from sessions_app.store import scopes
@@ -97,13 +97,15 @@ FROM place CROSS JOIN sessions_app_event e WHERE e.session_id = place.session_id
 
 
 def _hit_seqs(query: Query, pks: list[int], tail: UnindexedTail) -> dict[int, int]:
-    """Return the seq of each session's hit: by its words, else by an id, a trait, or a written value."""
+    """Return the seq of each session's hit: by its words, else an id, a judgement, a trait, or a value."""
     phrases = [phrase for word in query.words if not word.negated and (phrase := word.phrase)]
     if phrases:
         return _word_hits(phrases, pks, tail)
     fields = [term for term in query.fields if not term.negated]
     if id_fields := [term for term in fields if term.name in field_terms.ID_COLUMNS]:
         return _id_hits(id_fields[-1], pks)
+    if judged_fields := [term for term in fields if term.name == "judged" and term.value != NOT_JUDGED]:
+        return _judged_hits(judged_fields[-1], pks)
     if trait_fields := [term for term in fields if term.name in field_terms.TRAIT_NAMES]:
         return _trait_hits(trait_fields[-1], pks, tail)
     value_terms = [
@@ -142,6 +144,12 @@ def _trait_hits(term: Field, pks: list[int], tail: UnindexedTail) -> dict[int, i
     page_pks = set(pks)
     events = [event for event in tail.events_with_trait(matches) if event.session_id in page_pks]
     return seqs | {event.session_id: event.seq for event in reversed(events)}
+
+
+def _judged_hits(term: Field, pks: list[int]) -> dict[int, int]:
+    """Return the last events that are judged so."""
+    rows = field_terms.judgement_rows(term.value).filter(session__in=pks).order_by()
+    return dict(rows.values_list("session").annotate(Max("seq")))
 
 
 def _value_hits(term: StateTerm, pks: list[int]) -> dict[int, int]:

@@ -171,6 +171,7 @@ _EXAMPLES = {
     "is": "is:pinned",
     "origin": "origin:import",
     "level": "level:error",
+    "judged": "judged:bad",
     "key": "key:user:tier",
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 from sessions_app.store import scopes
 from sessions_app.store.database import tokens
 from sessions_app.store.events.kinds import EventKind
-from sessions_app.store.models import LOG_LEVELS, Scope
+from sessions_app.store.models import LOG_LEVELS, EventJudgement, Scope
 
 OPERATORS = ("!=", ">=", "<=", "=", ">", "<", "~")
 """Longer ones first, because the first match is taken."""
@@ -40,11 +40,16 @@ TRAITS = (
 )
 """Values of `is:`."""
 
+NOT_JUDGED = "none"
+JUDGEMENTS = (EventJudgement.Verdict.GOOD.value, EventJudgement.Verdict.BAD.value, NOT_JUDGED)
+"""Values of `judged:`."""
+
 CLOSED_VALUES = {
     "kind": tuple(kind.value for kind in EventKind),
     "origin": ORIGINS,
     "is": TRAITS,
     "level": tuple(LOG_LEVELS),
+    "judged": JUDGEMENTS,
 }
 """Terms with a closed set of values."""
 
@@ -60,6 +65,7 @@ DESCRIPTIONS = {
     "session": "a session's id, or its start",
     "title": "words of the title",
     "tag": "sessions with a tag",
+    "judged": "with an event that a person judged good or bad; none: nobody has judged one",
     "is": ", ".join(TRAITS),
     "origin": f"where a session comes from: {', '.join(ORIGINS)}",
     "kind": "with an event of this kind",

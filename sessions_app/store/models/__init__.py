@@ -33,6 +33,7 @@ from sessions_app.store.models.runs import (
     Trace,
 )
 from sessions_app.store.models.sessions import (
+    NOT_WITHDRAWN,
     UNCHECKED,
     UNINDEXED,
     AgentCard,
@@ -40,6 +41,7 @@ from sessions_app.store.models.sessions import (
     AppSettings,
     DeletedSession,
     Event,
+    EventJudgement,
     EventSummary,
     SavedView,
     SessionTag,
@@ -65,6 +67,7 @@ from sessions_app.store.models.state import (
 
 __all__ = [
     "LOG_LEVELS",
+    "NOT_WITHDRAWN",
     "RUN_DURATION",
     "STATE_ROWS",
     "UNCHECKED",
@@ -80,6 +83,7 @@ __all__ = [
     "ChangeCause",
     "DeletedSession",
     "Event",
+    "EventJudgement",
     "EventSummary",
     "EventWords",
     "ImportSource",

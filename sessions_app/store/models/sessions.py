@@ -1,4 +1,4 @@
-"""Apps, their sessions and events, tags, deleted sessions, and saved views."""
+"""Apps, their sessions and events, tags, judgements, deleted sessions, and saved views."""
 
 from __future__ import annotations
 
@@ -143,6 +143,45 @@ class SessionTag(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["session", "name"], name="session_tag_identity")]
         indexes = [models.Index(fields=["name", "session"], name="session_by_tag")]
+
+
+class EventJudgement(models.Model):
+    """The judgement of a person on an event. Not part of any agent's state.
+
+    A withdrawn judgement stays as a row without a note, so that open pages learn of the change: see `NOT_WITHDRAWN`.
+    """
+
+    class Verdict(models.TextChoices):
+        """What the person thinks of the event."""
+
+        GOOD = "good", "good"
+        BAD = "bad", "bad"
+        WITHDRAWN = "withdrawn", "withdrawn"
+
+    session = models.ForeignKey(
+        AgentSession, on_delete=models.CASCADE, related_name="judgements", db_index=False
+    )
+    seq = models.BigIntegerField(help_text="Number of the event.")
+    verdict = models.CharField(max_length=9, choices=Verdict)
+    note = models.TextField(default="")
+    person = models.TextField(default="", help_text="Name of the person who judged last; empty: unknown.")
+    judged_at = models.FloatField(help_text="Time of the last change.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "seq"], name="judgement_of_event")]
+        indexes = [
+            models.Index(fields=["session", "judged_at"], name="judgement_newest"),
+            models.Index(fields=["verdict", "session"], name="session_by_judgement"),
+        ]
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Tell whether it was withdrawn."""
+        return self.verdict == self.Verdict.WITHDRAWN
+
+
+NOT_WITHDRAWN = ~models.Q(verdict=EventJudgement.Verdict.WITHDRAWN)
+"""Condition: the judgement was not withdrawn."""
 
 
 class DeletedSession(models.Model):

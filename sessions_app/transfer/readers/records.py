@@ -68,6 +68,15 @@ class SharedState:
     seeds: dict[str, Any] = field(default_factory=dict)
 
 
+class StoredJudgement(NamedTuple):
+    """The judgement of a person on an event: `good` or `bad`. `judged_at` is epoch seconds."""
+
+    verdict: str
+    note: str
+    person: str
+    judged_at: float
+
+
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
     """One event in wire form.
@@ -76,6 +85,7 @@ class StoredEvent:
         changes: descriptions of changes made to it.
         unread: reason why a part could not be read; empty if all was read.
         removed: keys of its state delta that were removed, not set to None.
+        judgement: the judgement of a person, if the source has one.
     """
 
     owner: Owner
@@ -83,6 +93,7 @@ class StoredEvent:
     changes: tuple[str, ...] = ()
     unread: str = ""
     removed: frozenset[str] = frozenset()
+    judgement: StoredJudgement | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
+from sessions_app.sessions import judgements
 from sessions_app.store import events
+from sessions_app.store.errors import BadInput
 from sessions_app.store.events import EventRecord
 from sessions_app.store.index import index_entries
 from sessions_app.store.models import (
@@ -34,6 +37,7 @@ from sessions_app.store.sessions.ledger import (
     change_row,
     state_row,
 )
+from sessions_app.transfer.readers.records import StoredJudgement
 
 _SHARED = (Scope.USER, Scope.APP)
 
@@ -43,11 +47,12 @@ KEYS_PER_STATEMENT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PendingEvent:
-    """Event to append to a session, with its seq."""
+    """Event to append to a session, with its seq and the judgement of a person on it."""
 
     session: AgentSession
     seq: int
     record: EventRecord
+    judgement: StoredJudgement | None = None
 
 
 @dataclass(slots=True)
@@ -114,6 +119,14 @@ def store_events(events_with_owners: Sequence[tuple[PendingEvent, OwnerPositions
             event_rows.advance(event.session.pk, event.seq, event.record) for event, _ in events_with_owners
         ]
         cursor.executemany(event_rows.ADVANCE_SESSION, counts)
+
+
+def store_judgements(arrivals: Iterable[PendingEvent]) -> None:
+    """Store the judgements on events, without those that this store does not allow."""
+    for arrival in arrivals:
+        if arrival.judgement:
+            with suppress(BadInput):
+                judgements.restore(arrival.session.pk, arrival.seq, *arrival.judgement)
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,7 +237,8 @@ class _Import:
                 record = self._find_new_record(plan, event, duplicates)
                 self._report.events += record is not None
                 if record and plan.pk:
-                    arrivals.append(PendingEvent(sessions[plan.pk], plan.events_read, record))
+                    judgement = event.event.judgement
+                    arrivals.append(PendingEvent(sessions[plan.pk], plan.events_read, record, judgement))
             if self._row and arrivals:
                 _append_events(self._row, arrivals)
 
@@ -323,6 +324,7 @@ def _append_events(source: ImportSource, arrivals: list[PendingEvent]) -> None:
         events_with_owners.append((arrival, owners.positions(arrival.session)))
     import_rows.store_events(events_with_owners)
     import_rows.store_writes(writes)
+    import_rows.store_judgements(arrivals)
     for session_pk, seq in {arrival.session.pk: arrival.seq for arrival in arrivals}.items():
         ImportedSession.objects.filter(session=session_pk).update(last_seq=seq, is_settled=False)
     owners.save_versions()

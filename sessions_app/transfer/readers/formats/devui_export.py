@@ -16,6 +16,7 @@ from sessions_app.transfer.readers.records import (
     Source,
     SourceFilter,
     StoredEvent,
+    StoredJudgement,
     StoredSession,
     StoredState,
     UnreadableRow,
@@ -93,7 +94,8 @@ class ExportDocument(Source):
     def events(self) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield the events in the order of the file, which is by time."""
         for owner, record in self._iter_records("event"):
-            yield StoredEvent(owner, record["event"], removed=frozenset(record.get("removed") or ()))
+            removed = frozenset(record.get("removed") or ())
+            yield StoredEvent(owner, record["event"], removed=removed, judgement=_read_judgement(record))
 
     def _iter_records(self, kind: str) -> Iterator[tuple[Owner, dict[str, Any]]]:
         with self._path.open(encoding=self._encoding) as file:
@@ -111,3 +113,16 @@ class ExportDocument(Source):
                     or self._filter.matches(owner.app_name, owner.user_id)
                 ):
                     yield owner, record
+
+
+def _read_judgement(record: dict[str, Any]) -> StoredJudgement | None:
+    """Return the judgement in the record of an event; None without a complete one."""
+    match record.get("judgement"):
+        case {
+            "verdict": str(verdict),
+            "note": str(note),
+            "person": str(person),
+            "judged_at": float(judged_at),
+        }:
+            return StoredJudgement(verdict, note, person, judged_at)
+    return None

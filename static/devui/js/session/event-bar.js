@@ -1,11 +1,12 @@
-// Actions on the hovered event: copy its text, show why it is the answer, edit its message, say that it was wrong, fork from it.
+// Actions on the hovered event: copy its text, judge it, show why it is the answer, edit its message, say that it was wrong, fork.
 
 import { copy } from "../core/clipboard.js";
 import { showError } from "../core/toasts.js";
 
 const bar = document.getElementById("event-bar");
 const area = document.getElementById("window");
-const [copyButton, whyLink, editLink, wrongLink, forkLink] = ["copy", "why", "edit", "wrong", "fork"].map((name) =>
+const judgeButtons = bar.querySelectorAll("[data-action=judge]");
+const [copyButton, whyLink, editLink, wrongButton, forkLink] = ["copy", "why", "edit", "wrong", "fork"].map((name) =>
   bar.querySelector(`[data-action=${name}]`),
 );
 
@@ -35,6 +36,12 @@ function setAddress(link, address) {
   window.htmx.process(link);
 }
 
+/** Let a button send its value to an address. */
+function setTarget(button, address) {
+  button.setAttribute("hx-post", address);
+  window.htmx.process(button);
+}
+
 function showAt(row) {
   if (bar.parentElement === row) return;
   const { seq } = row.dataset;
@@ -46,9 +53,11 @@ function showAt(row) {
     editLink.hidden = !row.classList.contains("kind-user");
     setAddress(editLink, bar.dataset.editUrl.replace(/0\/$/, `${seq}/`));
   }
-  if (wrongLink) {
-    wrongLink.hidden = copyButton.hidden || !row.classList.contains("kind-agent");
-    wrongLink.href = `${bar.dataset.wrongUrl}${seq}`;
+  const judgeUrl = bar.dataset.judgeUrl.replace("/0/", `/${seq}/`);
+  for (const button of judgeButtons) setTarget(button, judgeUrl);
+  if (wrongButton) {
+    wrongButton.hidden = copyButton.hidden || !row.classList.contains("kind-agent");
+    setTarget(wrongButton, `${judgeUrl}?${new URLSearchParams({ next: `${bar.dataset.wrongUrl}${seq}` })}`);
   }
   bar.hidden = false;
   row.append(bar);

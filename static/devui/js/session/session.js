@@ -19,6 +19,7 @@ import { showTimes } from "../core/times.js";
 import "./session-search.js";
 import "./reading-mode.js";
 import "./event-bar.js";
+import "./judging.js";
 import "./code-copy.js";
 import "./hits.js";
 
@@ -74,6 +75,7 @@ const HANDLERS = {
   },
   marks: ({ html, errors }) => isPaused || timeline.markRuns(html, errors),
   log: ({ html }) => isPaused || timeline.showLog(html),
+  judgements: ({ html }) => isPaused || timeline.showJudgements(html),
   nested: ({ html }) => isPaused || timeline.showNestedRuns(html),
   board: (message) => {
     wantedBoard = message.mark;

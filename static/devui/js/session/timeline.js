@@ -5,6 +5,7 @@ import { fetchPart } from "../core/fragment.js";
 import { isPlainClick } from "../core/shortcuts.js";
 import * as rows from "./timeline-rows.js";
 import { loadOpened } from "./folds.js";
+import * as judgements from "./judgements.js";
 import * as logCounts from "./log-counts.js";
 import * as nestedRuns from "./nested-runs.js";
 import { markRuns as putMarks } from "./run-markers.js";
@@ -159,6 +160,11 @@ export function markRuns(html, errors) {
 /** Update the logs below events. */
 export function showLog(html) {
   keepInPlace(() => logCounts.show(html));
+}
+
+/** Update the judgements on events. */
+export function showJudgements(html) {
+  keepInPlace(() => judgements.show(html));
 }
 
 /** Update the nested runs below calls. */
