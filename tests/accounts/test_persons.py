@@ -12,6 +12,7 @@ from evals_app.models import EvalAttempt, EvalRun
 from sessions_app.api import live
 from sessions_app.runs.runtime_client import PERSON_HEADER, Sender
 from sessions_app.store.models import AgentSession, Event, Run, SessionTag, StateChange
+from tests.accounts.conftest import cookie_of
 from tests.api.builders import append, create
 from tests.evals import builders, stored_runs
 from tests.evals.form_filling import fields_of
@@ -112,6 +113,21 @@ async def test_titles_tags_and_pins_show_their_person(runner):
     stored = await sync_to_async(AgentSession.objects.get)(pk=session.pk)
     assert (stored.title_person, stored.pinned_person) == ("runner", "runner")
     assert await sync_to_async(lambda: SessionTag.objects.get().person)() == "runner"
+
+
+async def test_judgements_show_their_person_and_readers_cannot_judge(runner, web):
+    session = await create()
+    await append(session, "e1")
+    path = f"/sessions/id/{session.pk}/events/1/judge/"
+    await runner.post(path, data={"verdict": "bad", "note": "It rains."})
+    [judgement] = (await runner.get(f"/api/v1/sessions/{session.pk}/judgements")).json()["items"]
+    assert (judgement["person"], judgement["note"]) == ("runner", "It rains.")
+    page = parse((await runner.get(f"/sessions/id/{session.pk}/", follow_redirects=True)).content)
+    assert page.one("div", class_="judgement").one("span", class_="person").one("bdi").text == "runner"
+    web.cookies.update(await sync_to_async(cookie_of)("reader"))
+    assert (await web.post(path, data={"verdict": "good"})).status_code == 403
+    assert (await web.delete(f"/api/v1/sessions/{session.pk}/events/1/judgement")).status_code == 403
+    assert (await web.get(f"/api/v1/sessions/{session.pk}/judgements")).json()["items"] == [judgement]
 
 
 async def test_notes_and_baselines_of_evals_show_their_person(runner):

@@ -290,6 +290,7 @@ PLACES = {
     "playground run": Place("playground-run", playground_run),
     "model call of an event": Place("event-model-call", of_session("/sessions/id/{pk}/events/2/model/")),
     "what the model sees": Place("event-seen", of_session("/sessions/id/{pk}/events/2/seen/")),
+    "judgement": Place("event-judge", of_session("/sessions/id/{pk}/events/12/judge/")),
     "why this answer": Place("event-why", of_session("/sessions/id/{pk}/events/12/why/")),
     "trace of an event": Place("event-trace", of_session("/sessions/id/{pk}/events/2/trace/")),
     "agent": Place("agent", address("/agents/weather/")),

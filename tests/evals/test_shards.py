@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,7 +20,7 @@ from evals_app.analysis.exports import run_json
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.deletion import delete_run
 from evals_app.runs.shards import Shard
-from sessions_app.store.models import AgentSession, Event, NestedRun, StateChange, UserState
+from sessions_app.store.models import AgentSession, Event, EventJudgement, NestedRun, StateChange, UserState
 from sessions_app.transfer import realm_copy
 from tests.evals import shard_stores
 from tests.evals.builders import case, evalset, turn, write
@@ -151,6 +153,24 @@ def test_attempts_of_a_merged_run_have_their_sessions_state_and_traces(store, sh
     delete_run(run.pk)
     assert set(AgentSession.objects.values_list("realm", flat=True)) == set(
         EvalAttempt.objects.values_list("realm", flat=True)
+    )
+
+
+def test_judgements_on_attempts_come_with_the_merged_run(store, shard_files, tmp_path):
+    files = [Path(shutil.copy(file, tmp_path)) for file in shard_files]
+    with closing(sqlite3.connect(files[0])) as shard, shard:
+        shard.execute(
+            "INSERT INTO sessions_app_eventjudgement (session_id, seq, verdict, note, person, judged_at)"
+            " SELECT min(id), 2, 'bad', 'It rains.', 'bob', 1.0 FROM sessions_app_agentsession"
+        )
+    merge(*files)
+    judgement = EventJudgement.objects.get()
+    assert judgement.session.realm.startswith("eval/")
+    assert (judgement.seq, judgement.verdict, judgement.note, judgement.person) == (
+        2,
+        "bad",
+        "It rains.",
+        "bob",
     )
 
 

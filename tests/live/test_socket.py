@@ -14,6 +14,7 @@ from sessions_app.delivery.failure import Failure
 from sessions_app.live import consumers, page_socket, snapshot
 from sessions_app.live.session_tail import SessionTail
 from sessions_app.runs import lifecycle
+from sessions_app.sessions import judgements
 from sessions_app.store.database import change_listener, units_of_work
 from sessions_app.store.models import Event, NestedRun, Run
 from sessions_app.store.sessions import writes
@@ -289,6 +290,20 @@ async def test_number_of_log_records_reaches_the_page_while_a_tool_runs(story):
                 lambda update, words=words: update["type"] == "log" and words in update["html"]
             )
             assert 'data-seq="1"' in message["html"]
+
+
+async def test_judgement_reaches_the_page_and_its_withdrawal_too(story):
+    await units_of_work.write(story.says, "It is sunny.")
+    async with watching(story.pk) as page:
+        await page.until_event(1)
+        await units_of_work.write(judgements.judge, story.pk, 1, "bad", "It rains.")
+        message = await page.until(lambda message: message["type"] == "judgements")
+        assert 'data-seq="1"' in message["html"]
+        assert "It rains." in message["html"]
+        await units_of_work.write(judgements.withdraw, story.pk, 1)
+        message = await page.until(lambda message: message["type"] == "judgements")
+        assert 'data-seq="1"' in message["html"]
+        assert "judgement" not in message["html"]
 
 
 async def test_nested_run_reaches_the_page_while_it_runs(story):
