@@ -273,6 +273,11 @@ class EvalAttempt(models.Model):
     differences = models.TextField(
         default="[]", help_text="JSON: replay's requests that differ from the recording."
     )
+    fixture_answers = models.TextField(
+        default="[]",
+        db_default="[]",
+        help_text="JSON: tool calls that fixtures answered: [{turn, agent, call, tool, source, number}].",
+    )
     error_type = models.TextField(default="")
     error = models.TextField(default="")
     traceback = models.TextField(default="")

@@ -11,7 +11,7 @@ from typing import Any, Self
 from django.core.paginator import Page, Paginator
 from django.db.models import Case, Count, IntegerField, Max, Min, Q, Value, When
 
-from evals_app.analysis import retries, statistics
+from evals_app.analysis import fixture_use, retries, statistics
 from evals_app.analysis.run_summary import MetricColumn, bar, metric_columns, summary
 from evals_app.analysis.statistics import Rate
 from evals_app.cases.case_tags import tags_by_index
@@ -284,6 +284,7 @@ def run_context(run: EvalRun) -> dict[str, Any]:
         "bar": bar(run),
         "progress": read_progress(run),
         "retries": retries.find_retries(run),
+        "fixtures": fixture_use.read_run_fixtures(run),
     }
 
 

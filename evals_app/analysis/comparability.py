@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from evals_app.analysis.outcomes import CaseKey, Sameness
 from evals_app.cases import version_contents
+from evals_app.files.fixtures import FIXTURES
 from evals_app.files.tags import TAGS
 from evals_app.metrics.gate_config import GATE
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion, MetricResult
@@ -26,8 +27,8 @@ Status = EvalAttempt.Status
 Basis = Mapping[str, float]
 """Metrics by which outcomes are judged again, with their thresholds."""
 
-_UNSEEN = {"creation_timestamp", "invocation_id", TAGS}
-"""Fields of a case that judges and agents never see."""
+_UNSEEN = {"creation_timestamp", "invocation_id", TAGS, FIXTURES}
+"""Fields of a case that judges and agents never see. Fixtures are compared apart, with those of the evalset."""
 
 _JUDGED_APART = {"criteria", "custom_metrics", GATE}
 """Fields of a configuration that belong to single metrics, or judge no attempt."""
@@ -51,10 +52,12 @@ def _read_cases(pk: int, digest: str) -> Sequence[VersionCase]:
     """Return the cases of a version, which never changes; the digest tells stores apart."""
     numbers: Counter[str] = Counter()
     cases = []
-    for case in version_contents.read_cases(pk, digest):
+    contents = version_contents.read_cases(pk, digest), version_contents.read_fixtures(pk, digest)
+    for case, fixtures in zip(*contents, strict=True):
         numbers[case["eval_id"]] += 1
         key = CaseKey(case["eval_id"], numbers[case["eval_id"]])
-        cases.append(VersionCase(key, digest_json(_comparable_case(case))))
+        by_tool = {fixture.tool: fixture.data for fixture in fixtures}
+        cases.append(VersionCase(key, digest_json([_comparable_case(case), by_tool])))
     return cases
 
 

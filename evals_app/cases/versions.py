@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.models import Count
 
+from evals_app.files.fixtures import FIXTURES
 from evals_app.files.pairing import is_same_json
 from evals_app.models import EvalSet, EvalSetVersion
 from sessions_app.presentation import value_diff
@@ -15,7 +16,7 @@ from sessions_app.store import scopes
 from sessions_app.store.errors import NotFound
 
 Parts = dict[str, dict[str, Any]]
-"""Cases of a version by id, and its name and description as the case ""."""
+"""Cases of a version by id, and its name, description and shared fixtures as the case ""."""
 
 MAX_LISTED = 30
 """Most versions that a page lists."""
@@ -76,7 +77,7 @@ def find_version(evalset: EvalSet, pk: int) -> EvalSetVersion:
 
 
 def compare_versions(older: EvalSetVersion, newer: EvalSetVersion, case_id: str = "") -> list[CaseDiff]:
-    """Return the differences of two versions: name and description as case "", then the cases."""
+    """Return the differences of two versions: name, description and shared fixtures as case "", then the cases."""
     before, after = _version_parts(older), _version_parts(newer)
     names = [case_id] if case_id else [*after, *(name for name in before if name not in after)]
     diffs = []
@@ -89,7 +90,7 @@ def compare_versions(older: EvalSetVersion, newer: EvalSetVersion, case_id: str 
 
 def _version_parts(version: EvalSetVersion) -> Parts:
     content = json.loads(version.content)
-    about = {name: content[name] for name in ("name", "description") if content.get(name)}
+    about = {name: content[name] for name in ("name", "description", FIXTURES) if content.get(name)}
     return {"": about} | {str(case.get("eval_id")): case for case in content["eval_cases"]}
 
 

@@ -144,6 +144,7 @@ def report(
     """
     for run in runs:
         console.write_retries(run)
+        console.write_unused_fixtures(run)
     gate = replace(gate, not_compared=not_compared)
     results = [gate.judge(run) for run in runs]
     _write_files(results, options, console)

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from evals_app.analysis import retries, run_summary
+from evals_app.analysis import fixture_use, retries, run_summary
 from evals_app.analysis.case_verdicts import MIN_CONFIRMING_HISTORY
 from evals_app.analysis.ci_gate import GateResult
 from evals_app.analysis.figure_text import describe_amounts, describe_scores, describe_slice
@@ -20,6 +20,7 @@ from evals_app.models import RETRY, EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.progress import elapsed_seconds, format_estimate, time_left
 from evals_app.runs.writes.outcomes import Outcome
 from sessions_app.store.database.stopwatch import Stopwatch
+from sessions_app.store.short_texts import join_names
 
 Status = EvalAttempt.Status
 
@@ -132,6 +133,14 @@ class Console:
         """Write how many attempts of a run passed at first and after retries, if any were retried."""
         if tried_again := retries.find_retries(run):
             self._write_line(f"{run.evalset.path}: {tried_again.text} (run {run.id}). First outcomes count.")
+
+    def write_unused_fixtures(self, run: EvalRun) -> None:
+        """Write which fixtures of a run answered no call, if there are some."""
+        fixtures = fixture_use.read_run_fixtures(run)
+        if fixtures and fixtures.unused:
+            self._write_detail(
+                f"{run.evalset.path}: no call used {join_names(fixtures.unused)}", "unused", "33"
+            )
 
     def write_gate_result(self, result: GateResult) -> None:
         """Write the comparison of a run with its baseline, and why the build fails."""

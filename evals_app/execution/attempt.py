@@ -26,6 +26,7 @@ from typing_extensions import override
 
 from evals_app.execution import _adk, nested_calls, reached_states, scoring
 from evals_app.execution.evaluators import MetricUnavailable, evaluator_class
+from evals_app.execution.fixtures import CaseFixtures, FixturePlugin, create_fixtures
 from evals_app.execution.judge_models import ModelLog, sum_tokens
 from evals_app.execution.model_retry import Retries, RetryPlugin
 from evals_app.execution.rate_limiter import RateLimiter
@@ -83,6 +84,7 @@ class RunPlan:
     metrics: Sequence[EvalMetric]
     cases: Sequence[EvalCase]
     policy: ReplayPolicy = ReplayPolicy()
+    fixtures: CaseFixtures = ()
     retry_seconds: float | None = RETRY_SECONDS
     rate_limits: RateLimits = NO_LIMITS
     waiting: Callable[[EvalAttempt], None] | None = None
@@ -112,6 +114,7 @@ class Trial:
 
     actual: list[Invocation] | None = None
     replay: ReplayPlugin | None = None
+    fixtures: FixturePlugin | None = None
     retry: RetryPlugin | None = None
     simulated: ModelLog = field(default_factory=ModelLog)
     lost_store: StoreFault | None = None
@@ -166,6 +169,7 @@ async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
     try:
         _require_replayable_models(plan)
         trial.replay = await units_of_work.read(create_replay, plan.policy, attempt)
+        trial.fixtures = create_fixtures(plan.fixtures, attempt)
         trial.actual = actual = await _run_conversation(plan, case, attempt.realm, trial)
         _require_undisturbed(trial)
         _require_all_turns(case, actual)
@@ -263,6 +267,7 @@ async def _build_outcome(
         model_seconds=used.seconds,
         judge=sum_tokens(trial.judged.judges, trial.simulated.by_model),
         differences=trial.replay.differences if trial.replay else (),
+        fixture_answers=trial.fixtures.answers if trial.fixtures else (),
     )
 
 
@@ -349,15 +354,14 @@ def _build_simulator(plan: RunPlan, case: EvalCase, log: ModelLog) -> UserSimula
 
 
 def _wrap_app(plan: RunPlan, trial: Trial) -> App:
-    """Return the app with DevUI's plugins: retries and recorder first, replay last.
+    """Return the app with DevUI's plugins: retries and recorder first, fixtures and replay last.
 
-    Retries come before the recorder, which then sees no temporary errors. Replay comes last, so that callbacks of the
-    app's own plugins work.
+    Retries come before the recorder, which then sees no temporary errors. Fixtures and replay come last, so that
+    callbacks of the app's own plugins work.
     """
     app = plan.app or App(name="evaluated", root_agent=plan.agent)
-    first = [trial.retry] if trial.retry else []
-    last = [trial.replay] if trial.replay else []
-    return app.model_copy(update={"plugins": [*first, Recorder(), *app.plugins, *last]})
+    plugins = [trial.retry, Recorder(), *app.plugins, trial.fixtures, trial.replay]
+    return app.model_copy(update={"plugins": [plugin for plugin in plugins if plugin]})
 
 
 def _require_replayable_models(plan: RunPlan) -> None:

@@ -15,6 +15,7 @@ from evals_app.execution import evaluators, process_facts
 from evals_app.execution.agent_source import AgentSource, collect_facts
 from evals_app.execution.attempt import RunPlan, run_attempt, warm_up
 from evals_app.execution.attempt_tries import ProgressCallback
+from evals_app.execution.fixtures import prepare_fixtures
 from evals_app.execution.run_monitor import RunMonitor
 from evals_app.files.library import store_metrics
 from evals_app.models import EvalRun
@@ -93,7 +94,7 @@ async def prepare_plan(
     """Load the agent, read the configuration and the cases, and store the facts of the run.
 
     Raises:
-        BadInput: the configuration, a case or the file of rate limits is invalid.
+        BadInput: the configuration, a case, a fixture or the file of rate limits is invalid.
         HasChanged: the run is resumed, and the agent is not the one that ran before.
         Exception: loading the agent failed.
     """
@@ -111,7 +112,7 @@ async def load_plan(
     """Load the agent, and read the configuration, the cases and the rate limits of a run.
 
     Raises:
-        BadInput: the configuration, a case or the file of rate limits is invalid.
+        BadInput: the configuration, a case, a fixture or the file of rate limits is invalid.
         Exception: loading the agent failed.
     """
     process_facts.watch_environment()
@@ -127,6 +128,7 @@ async def load_plan(
         metrics=evaluators.build_metrics(config),
         cases=EvalSet.model_validate_json(run.version.content).eval_cases,
         policy=ReplayPolicy.of(run.policy),
+        fixtures=prepare_fixtures(run.version, agent),
         retry_seconds=EvalRunLimits.read(run.limits).retry_seconds,
         rate_limits=find_rate_limits([folder.path, folder.root]),
         waiting=(lambda attempt: progress(attempt, None)) if progress else None,

@@ -1,9 +1,9 @@
-"""Matching of the items of a changed list with the old ones, and type-strict JSON equality. Pure."""
+"""Matching of the items of a changed list with the old ones, and equality of JSON values. Pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sessions_app.store import scopes
@@ -22,6 +22,17 @@ def is_same_json(old: Any, new: Any) -> bool:
     if isinstance(old, list):
         return len(old) == len(new) and all(map(is_same_json, old, new))
     return bool(old == new or (old != old and new != new))  # an unchanged NaN is equal
+
+
+def json_equal(first: Any, second: Any) -> bool:
+    """Tell whether two JSON values are equal. Unlike Python, JSON distinguishes true from 1."""
+    if isinstance(first, bool) or isinstance(second, bool):
+        return first is second
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return first.keys() == second.keys() and all(json_equal(first[key], second[key]) for key in first)
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        return len(first) == len(second) and all(map(json_equal, first, second))
+    return bool(first == second)
 
 
 def pair_items(old: Sequence[Any], new: Sequence[Any]) -> list[int | None]:

@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from evals_app.files import legacy, plain_yaml, schema
 from evals_app.files.content import TURN_STATES
+from evals_app.files.fixtures import FIXTURES, ToolFixture
 from evals_app.files.problems import from_pydantic
 from sessions_app.file_problems import BadFile, FileProblem
 from sessions_app.store import text_input
@@ -41,6 +42,7 @@ class EvalSetContent:
         format: json or yaml.
         form: evalset, legacy (a list of cases) or flat (a list of turns of one case).
         warnings: likely mistakes that ADK accepts.
+        fixtures: those of the evalset, which its cases share.
     """
 
     eval_set_id: str
@@ -50,13 +52,16 @@ class EvalSetContent:
     format: str
     form: str
     warnings: list[str] = field(default_factory=list)
+    fixtures: list[ToolFixture] = field(default_factory=list)
 
     def as_adk(self) -> dict[str, Any]:
         """Return the evalset in ADK's present form, snake case, without unset fields."""
+        fixtures = [fixture.model_dump(mode="json", exclude_unset=True) for fixture in self.fixtures]
         return {
             "eval_set_id": self.eval_set_id,
             "name": self.name or None,
             "description": self.description or None,
+            **({FIXTURES: fixtures} if fixtures else {}),
             "eval_cases": [case.model_dump(mode="json", exclude_unset=True) for case in self.cases],
         }
 
@@ -287,6 +292,7 @@ def _read_content(loaded: LoadedDocument, stem: str) -> EvalSetContent | None:
             kind,
             "evalset",
             [f"ADK does not use the field {name!r} of the file." for name in evalset.model_extra or ()],
+            evalset.devui_fixtures or [],
         )
     if not isinstance(document, list):
         return None

@@ -21,6 +21,7 @@ from evals_app.files.content import (
     MessagePart,
     Metadata,
 )
+from evals_app.files.fixtures import Fixtures
 from evals_app.files.tags import require_distinct_tags, require_tag
 from sessions_app.store import scopes
 
@@ -189,7 +190,7 @@ Tags = Annotated[list[Annotated[str, AfterValidator(require_tag)]], AfterValidat
 
 
 class EvalCase(Strict):
-    """Conversation to evaluate. Unknown fields are kept. `devui_tags` is DevUI's; ADK ignores it."""
+    """Conversation to evaluate. Unknown fields are kept. ADK ignores those that begin with `devui_`."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -201,6 +202,7 @@ class EvalCase(Strict):
     rubrics: list[Rubric] | None = None
     final_session_state: dict[str, Any] | None = Field(default_factory=dict)
     devui_tags: Tags | None = None
+    devui_fixtures: Fixtures | None = None
 
     @model_validator(mode="after")
     def require_one_conversation(self) -> EvalCase:
@@ -234,3 +236,4 @@ class EvalSetModel(Loose):
     description: StorableText | None = None
     eval_cases: list[EvalCase]
     creation_timestamp: float = 0.0
+    devui_fixtures: Fixtures | None = None

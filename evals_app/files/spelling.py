@@ -8,6 +8,7 @@ from typing import Any
 from pydantic.alias_generators import to_camel
 
 from evals_app.files.content import FINAL_STATE, TURN_STATES
+from evals_app.files.fixtures import FIXTURES
 from evals_app.files.pairing import is_same_json, pair_items
 
 Json = dict[str, Any]
@@ -19,6 +20,7 @@ FREE_NAME_FIELDS = frozenset(
         "state",
         FINAL_STATE,
         TURN_STATES,
+        FIXTURES,
         "part_metadata",
         "grounding_metadata",
         "usage_metadata",

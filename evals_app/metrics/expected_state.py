@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evals_app.files.pairing import json_equal
+
 Json = Mapping[str, Any]
 
 MISSING = object()
@@ -51,14 +53,3 @@ def check_state(expected: Json, actual: Json, turn: int | None = None) -> list[S
 def matching_share(checks: Sequence[StateCheck]) -> float:
     """Return the share of checks that match, 0 to 1."""
     return sum(check.matches for check in checks) / len(checks)
-
-
-def json_equal(first: Any, second: Any) -> bool:
-    """Tell whether two JSON values are equal. Unlike Python, JSON distinguishes true from 1."""
-    if isinstance(first, bool) or isinstance(second, bool):
-        return first is second
-    if isinstance(first, Mapping) and isinstance(second, Mapping):
-        return first.keys() == second.keys() and all(json_equal(first[key], second[key]) for key in first)
-    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
-        return len(first) == len(second) and all(map(json_equal, first, second))
-    return bool(first == second)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from django import template
 
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
+from evals_app.analysis.fixture_use import name_answering_fixture
 from evals_app.analysis.outcomes import Outcomes
 from evals_app.analysis.statistics import format_percent, format_probability
 from evals_app.cli.terminal_text import shorten
@@ -16,6 +17,7 @@ from evals_app.models import EvalRun
 register = template.Library()
 
 register.filter("percent", format_percent)
+register.filter("answering_fixture", name_answering_fixture)
 
 PIPS = 10
 """Maximum number of repetitions that are shown as marks; of more the count is shown."""

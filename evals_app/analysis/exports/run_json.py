@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from evals_app.analysis import case_matrix, retries, run_summary
+from evals_app.analysis import case_matrix, fixture_use, retries, run_summary
 from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 
@@ -26,10 +26,12 @@ def run_json(run: EvalRun) -> str:
 
 def _run_json(run: EvalRun) -> dict[str, Any]:
     later_tries = retries.read_later_tries(run)
+    fixtures = fixture_use.read_run_fixtures(run)
     return {
         **run_facts(run),
         "rate": rate_json(case_matrix.tally(run)),
         "retries": retries_json(run),
+        "unused_fixtures": list(fixtures.unused) if fixtures else [],
         "slices": [tagged.as_json() for tagged in read_slices(run)],
         "attempts": [
             attempt_json(attempt, later_tries.get((attempt.case_index, attempt.repetition), ()))
@@ -111,6 +113,7 @@ def attempt_facts(attempt: EvalAttempt) -> dict[str, Any]:
         "earlier": attempt.earlier_tries,
         "by_model": json.loads(attempt.by_model),
         "judges": json.loads(attempt.judge),
+        "fixture_answers": json.loads(attempt.fixture_answers),
         "error": _error_json(attempt.error_type, attempt.error, attempt.traceback),
     }
 

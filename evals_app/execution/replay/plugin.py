@@ -7,7 +7,6 @@ callbacks, so this one calls them itself, in ADK's order (`flows/llm_flows`: `co
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +20,7 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from evals_app.execution import _adk
+from evals_app.execution.agent_callbacks import run_agent_callbacks
 from evals_app.execution.model_retry import join_responses
 from evals_app.execution.replay import recording
 from evals_app.execution.replay.recording import RecordedCall, RecordedResult, Recording
@@ -135,7 +134,7 @@ class ReplayPlugin(BasePlugin):
         if self._policy.tools == FAIL:
             raise self._end_attempt(
                 f"Agent {agent} calls {call_text(tool.name, tool_args)}, and tools may not be called in this run.",
-                "Let tools be live or recorded to go on.",
+                "Give it a fixture, or let tools be live or recorded.",
             )
         if (callback_result := await self._tool_callbacks(tool, tool_args, tool_context)) is not None:
             return callback_result
@@ -207,7 +206,7 @@ class ReplayPlugin(BasePlugin):
         for plugin in plugins[plugins.index(self) + 1 :]:
             if (response := await plugin.before_model_callback(**arguments)) is not None:
                 return response
-        result = await _first_result(context, "canonical_before_model_callbacks", arguments)
+        result = await run_agent_callbacks(context, "canonical_before_model_callbacks", arguments)
         return result if isinstance(result, LlmResponse) else None
 
     async def _callbacks_after(self, context: CallbackContext, response: LlmResponse) -> LlmResponse:
@@ -217,7 +216,7 @@ class ReplayPlugin(BasePlugin):
                 continue
             if (altered := await plugin.after_model_callback(**arguments)) is not None:
                 return altered
-        result = await _first_result(context, "canonical_after_model_callbacks", arguments)
+        result = await run_agent_callbacks(context, "canonical_after_model_callbacks", arguments)
         return result if isinstance(result, LlmResponse) else response
 
     async def _tool_callbacks(
@@ -229,23 +228,12 @@ class ReplayPlugin(BasePlugin):
             if response is not None:
                 return response
         arguments = {"tool": tool, "args": args, "tool_context": context}
-        result = await _first_result(context, "canonical_before_tool_callbacks", arguments)
+        result = await run_agent_callbacks(context, "canonical_before_tool_callbacks", arguments)
         return result if isinstance(result, dict) else None
 
 
 def _run_plugins(context: CallbackContext) -> list[BasePlugin]:
     return context.get_invocation_context().plugin_manager.plugins
-
-
-async def _first_result(context: CallbackContext, callbacks: str, arguments: Mapping[str, Any]) -> Any:
-    """Run the callbacks in an attribute of the agent until one returns a result, as ADK does."""
-    for callback in getattr(context.get_invocation_context().agent, callbacks, ()):
-        result = _adk.invoke_callback(callback, **arguments)
-        if inspect.isawaitable(result):
-            result = await result
-        if result is not None:
-            return result
-    return None
 
 
 def _restore_effects(result: RecordedResult, context: ToolContext) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evals_app.execution.replay.recording import RecordedResult
-from evals_app.metrics.expected_state import json_equal
+from evals_app.files.pairing import json_equal
 from sessions_app.store.short_texts import join_names
 
 MAX_LISTED_CALLS = 5

@@ -174,6 +174,7 @@ def set_outcome(attempt: EvalAttempt, outcome: Outcome) -> None:
     attempt.cause = scopes.clean_text(find_failure_cause(attempt, outcome))
     attempt.judge = scopes.dumps(dict(outcome.judge))
     attempt.differences = scopes.canonicalize(list(outcome.differences)).public
+    attempt.fixture_answers = scopes.canonicalize(list(outcome.fixture_answers)).public
 
 
 def set_spending(attempt: EvalAttempt, outcome: Outcome) -> None:

@@ -33,6 +33,7 @@ class Outcome:
         model_seconds: time spent waiting for models; None: unknown.
         judge: like `by_model`, of judges and simulated users.
         differences: requests of a replay that differ from the recording.
+        fixture_answers: tool calls that fixtures answered.
     """
 
     status: str
@@ -49,6 +50,7 @@ class Outcome:
     model_seconds: float | None = None
     judge: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     differences: Sequence[Mapping[str, Any]] = ()
+    fixture_answers: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)
