@@ -16,6 +16,7 @@ from django.template.loader import render_to_string
 from evals_app.analysis import attempt_detail, planned_runs, power, run_checks
 from evals_app.cases.case_list import CaseList
 from evals_app.files import BadFile, library
+from evals_app.files.fixtures import read_case_fixtures
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import dispatch, progress, run_form, run_orders
@@ -168,14 +169,15 @@ def _evalset_page(
         config = run_form.read_run_config(evalset_row)
     except BadFile as broken:
         config, problems = configs.default_config(), [*problems, *broken.problems]
-    listed, contents = library.case_summaries(evalset_row), _case_contents(evalset_row)
+    listed, content = library.case_summaries(evalset_row), _file_content(evalset_row)
+    contents = content["eval_cases"]
     last_run = evalset_row.runs.filter(source="page").order_by("-created_at").first()
     context: dict[str, Any] = {
         "evalset": evalset_row,
         "problems": problems,
         "warnings": library.file_warnings(evalset_row),
         "cases": CaseList.search(listed, contents, request.GET.get("q", "")),
-        **_opened_case_context(request.GET.get("case", ""), listed, contents),
+        **_opened_case_context(request.GET.get("case", ""), listed, content),
         "saved": request.GET.getlist("saved"),
         "attempt": find_attempt(evalset_row, request.GET.get("attempt", "")),
         "config": config,
@@ -201,10 +203,10 @@ def _evalset_page(
 
 
 def _opened_case_context(
-    opened: str, listed: Sequence[dict[str, Any]], contents: Sequence[dict[str, Any]]
+    opened: str, listed: Sequence[dict[str, Any]], content: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the case that an address opens by its number, with the turns that it expects."""
-    number = parse_number(opened)
+    """Return the case that an address opens by its number, with the turns that it expects and its fixtures."""
+    number, contents = parse_number(opened), content["eval_cases"]
     index = number if number is not None and number < len(listed) else None
     case = contents[index] if index is not None and index < len(contents) else {}
     return {
@@ -212,6 +214,7 @@ def _opened_case_context(
         "opened_id": "" if index is None else listed[index]["id"],
         "case": case,
         "expected_turns": attempt_detail.expected_turns(case),
+        "case_fixtures": read_case_fixtures(content)[index] if index is not None and case else [],
     }
 
 
@@ -305,9 +308,15 @@ def runnable_apps() -> list[str]:
 
 def _case_contents(evalset_row: EvalSet) -> list[dict[str, Any]]:
     """Return what the cases of the file say now, or said when it could be read last."""
-    version = evalset_row.versions.filter(digest=evalset_row.digest).first()
-    cases: list[dict[str, Any]] = json.loads(version.content)["eval_cases"] if version else []
+    cases: list[dict[str, Any]] = _file_content(evalset_row)["eval_cases"]
     return cases
+
+
+def _file_content(evalset_row: EvalSet) -> dict[str, Any]:
+    """Return the content of the file now, or when it could be read last: ADK's evalset, snake case."""
+    version = evalset_row.versions.filter(digest=evalset_row.digest).first()
+    content: dict[str, Any] = json.loads(version.content) if version else {"eval_cases": []}
+    return content
 
 
 def _replayable_runs(evalset_row: EvalSet) -> list[EvalRun]:

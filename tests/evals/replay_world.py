@@ -49,6 +49,21 @@ class Model(BaseLlm):
         yield LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
 
 
+class Asks(BaseLlm):
+    """Hands what the user says to another agent, and repeats what that found."""
+
+    world: OutsideWorld
+
+    async def generate_content_async(self, llm_request, stream=False) -> AsyncGenerator[LlmResponse, None]:
+        self.world.model_calls += 1
+        text = llm_request.contents[-1].parts[0]
+        if text.function_response is not None:
+            part = types.Part(text=str(text.function_response.response["result"]))
+        else:
+            part = types.Part.from_function_call(name="inner", args={"request": text.text})
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
 def weather_agent(world: OutsideWorld, instruction="Look it up.", city="", **more) -> LlmAgent:
     return LlmAgent(
         name="counter",

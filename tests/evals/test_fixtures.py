@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.models.google_llm import Gemini
+from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.agent_tool import AgentTool
+from google.genai import types
 
 from evals_app.analysis.fixture_use import read_run_fixtures
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.replay.policy import ReplayPolicy
 from sessions_app.store.database import units_of_work
 from tests.evals.builders import case, evalset, turn
-from tests.evals.replay_world import OutsideWorld, weather_agent
+from tests.evals.replay_world import Asks, OutsideWorld, weather_agent
+from tests.pages import html
 
 Status = EvalAttempt.Status
 
@@ -158,6 +164,49 @@ async def test_run_of_some_cases_says_nothing_about_fixtures_of_the_evalset(play
     assert await read_unused(await play(content, weather_agent(OutsideWorld()))) == [
         "fixture 1 of get_weather in the evalset"
     ]
+
+
+async def test_fixtures_answer_the_tools_of_an_agent_that_is_used_as_a_tool(play):
+    world = OutsideWorld()
+    inner = weather_agent(world)
+    inner.name = "inner"
+    outer = LlmAgent(name="counter", model=Asks(model="m", world=world), tools=[AgentTool(inner)])
+    run = await play(document(fixture(response("stormy"))), outer)
+    [attempt] = await read_attempts(run)
+    assert (run.passed, world.tool_calls) == (1, [])
+    assert [(answer["agent"], answer["turn"]) for answer in json.loads(attempt.fixture_answers)] == [
+        ("inner", 0)
+    ]
+
+
+async def test_model_mocks_the_calls_that_no_injection_fits(play, monkeypatch):
+    async def invent(self, llm_request, stream=False):
+        is_call = "You are now simulating the following tool call" in llm_request.contents[0].parts[0].text
+        text = '{"sky": "invented"}' if is_call else '{"stateful_parameters": []}'
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]))
+
+    monkeypatch.setattr(Gemini, "generate_content_async", invent)
+    mocked = fixture(
+        response("hot", match_args={"city": "Rome"}), mock_strategy_type="MOCK_STRATEGY_TOOL_SPEC"
+    )
+    world = OutsideWorld()
+    run = await play(document(mocked, cities=("Rome", "Oslo")), weather_agent(world))
+    assert (await read_skies(run), world.tool_calls, await read_unused(run)) == (["hot", "invented"], [], [])
+
+
+async def test_pages_mark_answered_calls_and_name_unused_fixtures(play, web):
+    shared = [fixture(response("x", match_args={"city": "Lima"}), tool="transfer_to_agent")]
+    run = await play(document(fixture(response("stormy")), shared=shared), weather_agent(OutsideWorld()))
+    [attempt] = await read_attempts(run)
+    page = html.parse((await web.get(f"/evals/runs/{run.pk}/?attempt={attempt.pk}")).content.decode())
+    assert "fixture 1 of the case" in page.one("table", class_="calls").text
+    assert "1 fixture answered no call: fixture 1 of transfer_to_agent in the evalset." in page.text
+    assert "answer tool calls first; tools answer the others" in page.text
+    case_text = (
+        html.parse((await web.get("/evals/counter/set/?case=0")).content.decode()).one(id="case-body-0").text
+    )
+    assert "fixtures of get_weather" in case_text
+    assert "fixtures of transfer_to_agent from the evalset" in case_text
 
 
 async def test_result_that_a_callback_changes_is_whole_at_the_next_call(play):

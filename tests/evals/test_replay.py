@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
 
 import pytest
 from google.adk.agents.llm_agent import LlmAgent
-from google.adk.models.base_llm import BaseLlm
-from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.agent_tool import AgentTool
-from google.genai import types
 
 from evals_app.execution.replay.recording import RecordedResult
 from evals_app.execution.replay.tool_results import NotRecorded, RecordedResults
@@ -22,24 +18,9 @@ from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, NotFound
 from sessions_app.store.models import AgentSession, ModelCall
 from tests.evals.builders import case, evalset, turn
-from tests.evals.replay_world import OutsideWorld, weather_agent
+from tests.evals.replay_world import Asks, OutsideWorld, weather_agent
 
 Status = EvalAttempt.Status
-
-
-class Asks(BaseLlm):
-    """Hands what the user says to another agent, and repeats what that found."""
-
-    world: OutsideWorld
-
-    async def generate_content_async(self, llm_request, stream=False) -> AsyncGenerator[LlmResponse, None]:
-        self.world.model_calls += 1
-        text = llm_request.contents[-1].parts[0]
-        if text.function_response is not None:
-            part = types.Part(text=str(text.function_response.response["result"]))
-        else:
-            part = types.Part.from_function_call(name="inner", args={"request": text.text})
-        yield LlmResponse(content=types.Content(role="model", parts=[part]))
 
 
 ONCE = evalset(case("a", turn("weather in Rome", "It is sunny.")))
