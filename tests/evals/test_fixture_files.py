@@ -15,8 +15,10 @@ from evals_app.files.argument_matchers import MATCHERS, matches_arguments
 from evals_app.files.editing import apply_edit, case_json
 from evals_app.files.fixtures import merge_fixtures
 from evals_app.files.parsing import parse_file
+from evals_app.models import EvalAttempt
 from tests.evals.builders import case, evalset, turn, write
-from tests.evals.run_evals_command import EXAMPLE_AGENTS, usage_error
+from tests.evals.form_filling import Browser
+from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals, usage_error
 
 INJECTION = {"injected_response": {"sky": "stormy"}}
 FIXTURE = {"tool_name": "get_weather", "injection_configs": [INJECTION]}
@@ -111,6 +113,14 @@ def test_run_evals_refuses_a_wrong_fixture_before_anything_runs(store, tmp_path)
     )
 
 
+def test_run_evals_refuses_an_unknown_tool_before_the_first_attempt(store, tmp_path):
+    wrong = [{**FIXTURE, "tool_name": "get_wether"}]
+    path = write(tmp_path, "own.evalset.json", evalset(case("a", turn("hi"), devui_fixtures=wrong)))
+    code, out = run_evals(EXAMPLE_AGENTS / "weather", path)
+    rule = "devui_fixtures of the case 'a': the agent has no tool 'get_wether'; correct tool_name to one of get_weather"
+    assert (code, rule in out, EvalAttempt.objects.get().started_at) == (2, True, None)
+
+
 @pytest.mark.parametrize(
     ("matcher", "fitting", "others"),
     [
@@ -148,6 +158,17 @@ def test_edit_of_a_file_in_camel_case_keeps_names_inside_fixtures():
     [edited] = json.loads(apply_edit(file, change).text)["eval_cases"]
     injections = [INJECTION, {"injected_response": {"a_b": 1}}]
     assert edited["devuiFixtures"] == [{"tool_name": "get_weather", "injection_configs": injections}]
+
+
+async def test_form_of_a_case_keeps_its_fixtures(web, folder):
+    document = {**evalset(case("a", turn("hi", "yo"), devui_fixtures=[FIXTURE])), "devui_fixtures": [FIXTURE]}
+    path = write(folder.path, "set.evalset.json", json.dumps(document, indent=2) + "\n")
+    before = path.read_text()
+    browser = Browser(web)
+    await browser.get("/evals/counter/set/case/?id=a")
+    await browser.send("review", turns__0__answer="good day")
+    await browser.save()
+    assert path.read_text() == before.replace('"yo"', '"good day"')
 
 
 def test_case_with_other_fixtures_is_another_case(folder, transactional_db):
