@@ -22,6 +22,9 @@ RETRY = "retry"
 REPEAT_SOURCES = (CONFIRMATION, RETRY)
 """Sources of runs that repeat a part of another run. Histories, trends and lists of newest runs leave them out."""
 
+IS_OF_THE_AGENT = ~models.Q(source__in=REPEAT_SOURCES) & models.Q(variant_hash="")
+"""Condition of runs of the agent as it is in its files, without those that repeat a part: its history and trends."""
+
 
 class EvalSet(models.Model):
     """One evalset file, as it was when last looked at. The file stays the truth."""
@@ -113,6 +116,21 @@ class EvalRun(models.Model):
         on_delete=models.SET_NULL,
         related_name="repeated_by",
         help_text="The run that this one repeats, or of which it repeats a part.",
+    )
+    variant = models.TextField(
+        default="",
+        db_default="",
+        help_text="JSON: {name, note, agents} of a variant; empty: the agent as it is.",
+    )
+    variant_hash = models.CharField(
+        max_length=16, default="", db_default="", help_text="Hash of what the variant changes."
+    )
+    variant_of = models.ForeignKey(
+        "self",
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="variant_runs",
+        help_text="The run of the original that was ordered with this run of a variant.",
     )
     baseline = models.BooleanField(default=False, help_text="Later runs are compared with it.")
     baseline_person = models.TextField(

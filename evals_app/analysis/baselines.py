@@ -24,8 +24,17 @@ from evals_app.analysis.stored_outcomes import (
     read_past_runs,
 )
 from evals_app.analysis.whole_run import DEFAULT_LEVEL
-from evals_app.models import CONFIRMATION, REPEAT_SOURCES, RETRY, EvalAttempt, EvalRun, MetricResult
+from evals_app.models import (
+    CONFIRMATION,
+    IS_OF_THE_AGENT,
+    REPEAT_SOURCES,
+    RETRY,
+    EvalAttempt,
+    EvalRun,
+    MetricResult,
+)
 from evals_app.runs.attempt_status import HAS_OUTCOME
+from evals_app.runs.variant_orders import count_variants
 from sessions_app.store.errors import BadInput, NotFound
 
 MAX_EARLIER_RUNS = 40
@@ -213,10 +222,11 @@ def _list_earlier_runs(run: EvalRun) -> list[EvalRun]:
     """Return the runs of a run's kind that came to outcomes before it was made, the newest first.
 
     Runs of the command line, which CI uses, are compared with runs of the command line, those of all cases with runs of
-    all cases: a run of a page or of a test suite, or of a few cases, is compared with only if it is named.
+    all cases: a run of a page or of a test suite, or of a few cases, is compared with only if it is named. Runs of
+    variants are compared with runs of the agent as it is.
     """
     has_outcomes = Exists(EvalAttempt.objects.filter(HAS_OUTCOME, run=OuterRef("pk")))
-    runs = _other_runs(run).filter(has_outcomes, created_at__lt=run.created_at)
+    runs = _other_runs(run).filter(has_outcomes, IS_OF_THE_AGENT, created_at__lt=run.created_at)
     if run.source == COMMAND:
         runs = runs.filter(source=COMMAND, shard="")
         if run.case_ids == ALL_CASES:
@@ -245,7 +255,11 @@ def compare_runs(baseline_run: EvalRun, run: EvalRun) -> Comparison:
 
 
 def compare_with(reference: Reference, run: EvalRun) -> Comparison:
-    """Compare a run with what it is compared with, and with the evidence of the stored history."""
+    """Compare a run with what it is compared with, and with the evidence of the stored history.
+
+    Variants of one run share the chance that any of them is called worse or better although it is not.
+    """
+    variants = count_variants(run)
     before, after = dict(reference.outcomes), _explain_added_metrics(reference, run, read_outcomes(run))
     _remove_cases_that_did_not_run(before, after)
     result = comparison.compare(
@@ -253,14 +267,15 @@ def compare_with(reference: Reference, run: EvalRun) -> Comparison:
         after,
         read_history(run, after, reference),
         fresh=_read_fresh_outcomes(run, after),
-        level=read_level(),
+        level=read_level() / variants,
         one_currency=has_one_currency(reference, run),
     )
+    result = replace(result, variants=variants)
     if result.whole.refusal:
         return result
     comparable = {case.key for case in result.cases if case.is_comparable}
     before_scores = _read_reference_scores(reference, comparable)
-    scores = compare_scores(before_scores, _read_mean_scores(run, comparable), read_level())
+    scores = compare_scores(before_scores, _read_mean_scores(run, comparable), read_level() / variants)
     result = replace(result, scores=scores)
     return replace(result, agent_differences=_find_agent_differences(reference, run, result))
 
@@ -391,16 +406,14 @@ def _select_past_runs(runs: Sequence[EvalRun], baseline_run: EvalRun) -> Iterato
 
 
 def _is_same_agent(run: EvalRun, other: EvalRun) -> bool:
-    columns = ("code_version", "agent_models", "policy", "adk_version")
+    columns = ("code_version", "variant_hash", "agent_models", "policy", "adk_version")
     return bool(run.code_version) and all(getattr(run, name) == getattr(other, name) for name in columns)
 
 
 def read_past_outcomes(run: EvalRun, case: VersionCase) -> list[PastRun]:
-    """Return the outcomes of a case in its newest runs, this one included, the newest first."""
+    """Return the outcomes of a case in the newest runs of the agent, the newest first."""
     runs = EvalRun.objects.select_related("version").filter(evalset=run.evalset)
-    ended = (
-        runs.exclude(source__in=REPEAT_SOURCES).order_by("-created_at").defer("traceback", "version__content")
-    )
+    ended = runs.filter(IS_OF_THE_AGENT).order_by("-created_at").defer("traceback", "version__content")
     newest_runs = list(ended[:MAX_EARLIER_RUNS])
     return read_past_runs(EarlierRuns(newest_runs, run), newest_runs, case.key, case.digest, None)
 

@@ -171,7 +171,7 @@ def _judge_score(stored: StoredScore | None, threshold: float) -> bool | None:
 def read_sameness(run: EvalRun, data: str) -> Sameness:
     """Return what an outcome of a case (by its digest) must share with this run's to be a repetition of it."""
     return Sameness(
-        code=run.code_version or f"unknown of {run.pk}",
+        code=(run.code_version or f"unknown of {run.pk}") + run.variant_hash,
         models=_digest_models(run.agent_models, run.policy, run.adk_version),
         data=data,
         judged_by=read_judging(run.config).digest,

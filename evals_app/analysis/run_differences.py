@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from evals_app.analysis.comparability import digest_json, read_judging
 from evals_app.analysis.comparison import RunDifference
 from evals_app.models import EvalRun
+from evals_app.variants.variant import ORIGINAL, Variant
 from sessions_app import prices
 from sessions_app.store.short_texts import join_names
 
@@ -66,6 +67,11 @@ def _name_prices(run: EvalRun) -> str:
     return ", ".join([*names, *listed]) or "nothing"
 
 
+def name_variant(run: EvalRun) -> str:
+    """Return the name of a run's variant with its hash, or that it ran the original."""
+    return f"{Variant.from_json(run.variant).name} {run.variant_hash[:6]}" if run.variant else ORIGINAL
+
+
 def _shorten_revision(revision: str) -> str:
     """Return a commit in short, with `+` and a digest if its files had changes."""
     commit, plus, changes = revision.partition("+")
@@ -76,6 +82,7 @@ def _agent_facts(run: EvalRun) -> Sequence[Fact]:
     models = json.loads(run.agent_models)
     policy = json.loads(run.policy)
     return [
+        ("variant", name_variant(run)),
         ("code", run.code_version[:10] or "unknown"),
         ("commit", _shorten_revision(run.git_revision) or "unknown"),
         ("models", ", ".join(sorted({str(model) for model in models.values()})) or "unknown"),

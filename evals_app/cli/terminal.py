@@ -14,11 +14,14 @@ from evals_app.analysis.figure_text import describe_amounts, describe_scores, de
 from evals_app.analysis.reasons import group_failures, group_reasons, name_runs
 from evals_app.analysis.run_differences import read_currency
 from evals_app.analysis.slices import read_slices
+from evals_app.analysis.variant_matrix import VariantMatrix
 from evals_app.cli.terminal_text import LineWriter, Output, as_single_line, pad_to_columns, shorten
+from evals_app.cli.variant_results import format_matrix
 from evals_app.metrics.score_text import describe_score, format_score
 from evals_app.models import RETRY, EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.progress import elapsed_seconds, format_estimate, time_left
 from evals_app.runs.writes.outcomes import Outcome
+from evals_app.variants.variant import Variant
 from sessions_app.store.database.stopwatch import Stopwatch
 from sessions_app.store.short_texts import join_names
 
@@ -168,6 +171,11 @@ class Console:
             if doubt not in fails:
                 self._write_detail(doubt, "unclear", "33")
 
+    def write_matrix(self, matrix: VariantMatrix) -> None:
+        """Write the outcomes of the original and its variants, case by case."""
+        for line in format_matrix(matrix):
+            self._write_line(line)
+
     def write_unrepeated_cases(self, results: Sequence[GateResult]) -> None:
         """Write the number of unclear cases that `--confirm` did not repeat, and why."""
         comparisons = [result.comparison for result in results if result.comparison]
@@ -229,10 +237,11 @@ class Console:
 
 def _describe_extent(run: EvalRun) -> str:
     """Return the number of cases and repetitions of a run; of a retry, its attempts and the run of their outcomes."""
+    variant = f", variant {Variant.from_json(run.variant).name!r}" if run.variant else ""
     if run.source == RETRY:
-        return f"{run.total} attempt{'s' * (run.total != 1)} of run {run.repeats_id} again"
+        return f"{run.total} attempt{'s' * (run.total != 1)} of run {run.repeats_id} again{variant}"
     cases = run.total // run.num_runs
-    return f"{cases} case{'s' * (cases != 1)}{f' × {run.num_runs}' if run.num_runs > 1 else ''}"
+    return f"{cases} case{'s' * (cases != 1)}{f' × {run.num_runs}' if run.num_runs > 1 else ''}{variant}"
 
 
 def _case_name(attempt: EvalAttempt) -> str:

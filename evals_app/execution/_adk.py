@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +39,7 @@ from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions.base_session_service import BaseSessionService
+from google.adk.tools.base_tool import BaseTool
 from google.adk.utils._callback_pipeline import _invoke_callback
 from google.adk.workflow import BaseNode
 from google.genai import types
@@ -213,6 +215,25 @@ def disable_client_retries(request: LlmRequest) -> None:
     options = request.config.http_options = request.config.http_options or types.HttpOptions()
     if options.retry_options in (None, retrying._DEFAULT_HTTP_RETRY_OPTIONS):
         options.retry_options = types.HttpRetryOptions(attempts=1)
+
+
+def describe_tool(tool: BaseTool, description: str) -> BaseTool:
+    """Return a copy of a tool whose declaration has another description, made as ADK's toolsets rename tools."""
+    described = copy.copy(tool)
+    described.description = description
+    declare = described._get_declaration
+
+    def declare_with_description() -> types.FunctionDeclaration | None:
+        declaration = declare()
+        return declaration and declaration.model_copy(update={"description": description})
+
+    described._get_declaration = declare_with_description  # type: ignore[method-assign]
+    return described
+
+
+def is_declared(tool: BaseTool) -> bool:
+    """Tell whether requests declare a tool as a function, which has a description."""
+    return tool._get_declaration() is not None
 
 
 def invoke_callback(callback: Callable[..., Any], **arguments: Any) -> Any:

@@ -102,6 +102,12 @@ def find_source(agents: AgentsFolder, app_name: str) -> AgentSource:
     return ModuleAgent(agents, app_name) if isinstance(agents, AgentModule) else FolderAgent(agents, app_name)
 
 
+async def load_source(source: AgentSource) -> LoadedAgent:
+    """Return the agent of a source, and the app that wraps it."""
+    loaded = source.load()
+    return await loaded if isinstance(loaded, Awaitable) else loaded
+
+
 async def collect_facts(source: AgentSource, agent: Agent) -> RunFacts:
     """Return the code version, commit, ADK version and models of an agent."""
     import google.adk.version

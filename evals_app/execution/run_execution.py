@@ -6,17 +6,17 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Awaitable
 from functools import partial
 
 from google.adk.evaluation.eval_set import EvalSet
 
 from evals_app.execution import evaluators, process_facts
-from evals_app.execution.agent_source import AgentSource, collect_facts
+from evals_app.execution.agent_source import AgentSource, collect_facts, load_source
 from evals_app.execution.attempt import RunPlan, run_attempt, warm_up
 from evals_app.execution.attempt_tries import ProgressCallback
 from evals_app.execution.fixtures import prepare_fixtures
 from evals_app.execution.run_monitor import RunMonitor
+from evals_app.execution.variants import apply_variant
 from evals_app.files.library import store_metrics
 from evals_app.models import EvalRun
 from evals_app.rates.rate_limits import find_rate_limits
@@ -25,6 +25,7 @@ from evals_app.runs.replay.policy import ReplayPolicy
 from evals_app.runs.rerun import HasChanged
 from evals_app.runs.writes import model_usage, runs
 from evals_app.runs.writes.outcomes import ProcessFacts, RunFacts
+from evals_app.variants.variant import Variant
 from sessions_app.delivery.failure import Failure
 from sessions_app.store.database import retry
 from sessions_app.store.database.stopwatch import Stopwatch
@@ -94,7 +95,7 @@ async def prepare_plan(
     """Load the agent, read the configuration and the cases, and store the facts of the run.
 
     Raises:
-        BadInput: the configuration, a case, a fixture or the file of rate limits is invalid.
+        BadInput: the variant, the configuration, a case, a fixture or the file of rate limits is invalid.
         HasChanged: the run is resumed, and the agent is not the one that ran before.
         Exception: loading the agent failed.
     """
@@ -109,15 +110,16 @@ async def prepare_plan(
 async def load_plan(
     run: EvalRun, agent_source: AgentSource, progress: ProgressCallback | None = None
 ) -> RunPlan:
-    """Load the agent, and read the configuration, the cases and the rate limits of a run.
+    """Load the agent, vary it, and read the configuration, the cases and the rate limits of a run.
 
     Raises:
-        BadInput: the configuration, a case, a fixture or the file of rate limits is invalid.
+        BadInput: the variant, the configuration, a case, a fixture or the file of rate limits is invalid.
         Exception: loading the agent failed.
     """
     process_facts.watch_environment()
-    loaded = agent_source.load()
-    agent, app = await loaded if isinstance(loaded, Awaitable) else loaded
+    agent, app = await load_source(agent_source)
+    if run.variant:
+        agent, app = apply_variant(Variant.from_json(run.variant), agent, app)
     config = evaluators.read_config(json.loads(run.config))
     folder = agent_source.folder
     plan = RunPlan(

@@ -62,8 +62,8 @@ class Merge:
 def merge_stores(paths: Sequence[Path], history: int) -> Merge:
     """Merge the shards in SQLite files of stores into one run for each evalset, and copy whole runs.
 
-    A merge that is repeated finds its run. Nothing is written if anything is refused. Runs that repeat a part of
-    another run are left out.
+    A merge that is repeated finds its run. Nothing is written if anything is refused. Runs of variants, and runs that
+    repeat a part of another run, are left out.
 
     Args:
         paths: the files.
@@ -108,7 +108,7 @@ def copy_earlier_runs(path: Path, runs: Sequence[EvalRun], history: int) -> int:
 
 @contextmanager
 def _open_stores(paths: Sequence[Path], hint: str) -> Iterator[list[list[StoredRun]]]:
-    """Open stores; yield the runs of each. `hint` says what to do about damaged ones.
+    """Open stores; yield the runs of each, without those of variants. `hint` says what to do about damaged ones.
 
     Raises:
         BadInput: a file is no store, or is damaged; also if that shows only inside the block.
@@ -116,7 +116,9 @@ def _open_stores(paths: Sequence[Path], hint: str) -> Iterator[list[list[StoredR
     with translate_db_errors(), ExitStack() as opened:
         opened.enter_context(_refuse_damaged_rows(paths, hint))
         sources = [opened.enter_context(closing(_open_store(path))) for path in paths]
-        runs_by_source = [read_runs(source) for source in sources]
+        runs_by_source = [
+            [stored for stored in read_runs(source) if not stored.run.variant_hash] for source in sources
+        ]
         for stored in chain.from_iterable(runs_by_source):
             for column in JSON_COLUMNS:
                 json.loads(getattr(stored.run, column))

@@ -16,6 +16,7 @@ from evals_app.models import CONFIRMATION, RETRY, EvalAttempt, EvalRun
 from evals_app.runs import attempt_status
 from evals_app.runs.limits import QUOTAS, EvalRunLimits
 from evals_app.runs.writes import resumption, runs
+from evals_app.variants.variant import Variant
 from sessions_app.agents.folder import AgentsFolder, configured_folder
 from sessions_app.store.errors import BadInput, DevUIError, NotFound
 
@@ -134,7 +135,7 @@ def _retry_order(first_run: EvalRun, attempts: Sequence[EvalAttempt], person: st
     for attempt in attempts:
         repetitions[attempt.case_index].append(attempt.repetition)
     return replace(
-        _order_like(first_run, RETRY, person),
+        order_like(first_run, RETRY, person),
         cases=list(cases.items()),
         case_ids=list(dict.fromkeys(cases.values())),
         repetitions=repetitions,
@@ -162,7 +163,7 @@ def repeat(run: EvalRun, source: str = "page", run_id: str = "", *, person: str 
 
     The current code of the agent runs; both runs show their code version. An empty `run_id` is generated.
     """
-    return runs.create_run(_order_like(run, source, person), run_id)
+    return runs.create_run(order_like(run, source, person), run_id)
 
 
 def confirm(
@@ -208,7 +209,7 @@ def _confirmation_order(
     _require_no_active_repeat(
         run, CONFIRMATION, "Wait for its end. Only the first repetitions of a case count."
     )
-    order = _order_like(run, CONFIRMATION, person)
+    order = order_like(run, CONFIRMATION, person)
     cases = [case for case in order.cases if case[0] in set(case_indexes)]
     if not cases:
         raise BadInput(
@@ -232,7 +233,7 @@ def check_confirming_repetitions(number: int) -> None:
         )
 
 
-def _order_like(run: EvalRun, source: str, person: str) -> runs.NewEvalRun:
+def order_like(run: EvalRun, source: str, person: str) -> runs.NewEvalRun:
     """Return an order with the contents of a run."""
     cases = run.attempts.order_by("case_index").values_list("case_index", "case_id").distinct()
     return runs.NewEvalRun(
@@ -251,6 +252,8 @@ def _order_like(run: EvalRun, source: str, person: str) -> runs.NewEvalRun:
         source=source,
         person=person,
         repeats=run,
+        variant=Variant.from_json(run.variant) if run.variant else None,
+        variant_of=run.variant_of,
     )
 
 

@@ -13,6 +13,7 @@ from evals_app.metrics.gate_config import option_name
 from evals_app.metrics.metric import metric_label
 from evals_app.metrics.score_text import format_score
 from evals_app.models import EvalRun
+from evals_app.variants.variant import Variant
 
 register = template.Library()
 
@@ -42,6 +43,12 @@ def threshold_changes(run: EvalRun) -> list[tuple[str, float, float]]:
         for name, threshold in read_thresholds(json.loads(run.config)).items()
         if previous.get(name, threshold) != threshold
     ]
+
+
+@register.filter
+def variant_name(run: EvalRun) -> str:
+    """Return the name of the variant that a run of one is of."""
+    return Variant.from_json(run.variant).name
 
 
 @register.filter

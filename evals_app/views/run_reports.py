@@ -8,12 +8,20 @@ from collections.abc import Callable
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.http import content_disposition_header
 
-from evals_app.analysis import adk_result_json, attempt_detail, baselines, case_matrix, run_summary
+from evals_app.analysis import (
+    adk_result_json,
+    attempt_detail,
+    baselines,
+    case_matrix,
+    run_summary,
+    variant_matrix,
+)
 from evals_app.analysis.ci_gate import Gate
 from evals_app.analysis.exports import html_page, junit, markdown, run_csv, run_json
 from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalRun
 from evals_app.runs import rerun
+from evals_app.variants.variant import Variant
 from sessions_app import prices
 from sessions_app.http import download_page, render_partial, wants_partial
 from sessions_app.lookup import parse_number
@@ -48,6 +56,8 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
         "limits": json.loads(eval_run.limits),
         "table": prices.prices_from_json(json.loads(eval_run.prices)),
         "warnings": json.loads(eval_run.warnings),
+        "variant": eval_run.variant and Variant.from_json(eval_run.variant),
+        "variants": variant_matrix.read_matrix(eval_run),
     }
     partial = next((name for name in ("filters", "matrix") if wants_partial(request, name)), "attempt")
     return render_partial(request, "devui/evals/run.html", context, partial=partial)

@@ -93,8 +93,16 @@ def run_facts(run: EvalRun) -> dict[str, Any]:
         "evalset_digest": run.version.digest,
         "models": json.loads(run.agent_models),
         "repeats": run.repeats_id,
+        "variant": _variant_json(run),
         "error": _error_json(run.error_type, run.error, run.traceback),
     }
+
+
+def _variant_json(run: EvalRun) -> dict[str, Any] | None:
+    """Return the variant of a run, its hash, and the run of the original (`of`); None for a run of the original."""
+    if not run.variant:
+        return None
+    return {**json.loads(run.variant), "hash": run.variant_hash, "of": run.variant_of_id}
 
 
 ATTEMPT_COLUMNS = (

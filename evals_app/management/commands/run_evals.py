@@ -13,6 +13,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.db import transaction
 
+from evals_app.analysis import variant_matrix
 from evals_app.analysis.ci_gate import COULD_NOT_RUN, NOT_RUN, Gate
 from evals_app.cli import plans, results
 from evals_app.cli.evals_command import EvalsCommand, order_confirmations
@@ -20,6 +21,7 @@ from evals_app.cli.results import Add
 from evals_app.execution.app_names import find_app_name
 from evals_app.execution.child_processes import StoppedBySignal
 from evals_app.execution.local_runner import cancel_runs, own_new_runs
+from evals_app.execution.variant_check import check_agent
 from evals_app.files.tags import split_tags
 from evals_app.models import REPEAT_SOURCES, EvalRun
 from evals_app.runs import folder_orders, rerun, run_orders
@@ -27,6 +29,9 @@ from evals_app.runs.folder_orders import EvalsetRequest
 from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.replay.policy import LIVE, MODEL_CHOICES, TOOL_CHOICES
 from evals_app.runs.shards import Shard
+from evals_app.runs.variant_orders import order_variants
+from evals_app.variants.variant import Variant, check_variants
+from evals_app.variants.variant_files import read_variant
 from sessions_app.agents.agent_module import find_module
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.management.arguments import parse_path
@@ -91,12 +96,13 @@ class Command(EvalsCommand):
         if plans.is_requested(options):
             return self._write_plan(agents, app_name, options)
         gate = _prepare_gate(agents, app_name, options)
+        variants = _read_variants(agents, app_name, options)
         console = self.open_console()
         with own_new_runs(app_name):
-            executing = ordered = _create_runs(agents, app_name, gate, options)
+            executing = ordered = _create_runs(agents, app_name, gate, variants, options)
             try:
                 executed = self.execute_runs(ordered, agents, app_name, console)
-                runs = _first_runs(executed)
+                runs = _first_runs(_judged_runs(executed))
                 if options["confirm"] and (
                     executing := order_confirmations(runs, gate, options["confirm"], agents)
                 ):
@@ -104,13 +110,16 @@ class Command(EvalsCommand):
                     self.execute_runs(executing, agents, app_name, console)
             except (KeyboardInterrupt, StoppedBySignal):
                 console.write_interruption(options["agent_dir"], cancel_runs(executing))
-                results.write_stopped_runs(_first_runs(ordered), gate, options, console)
+                results.write_stopped_runs(_first_runs(_judged_runs(ordered)), gate, options, console)
                 raise
         if not runs:
             self.stdout.write(
                 f"Shard {options['shard']} has none of the cases: there are fewer than shards.\n"
             )
         code = results.report(runs, gate, options, console)
+        for matrix in map(variant_matrix.read_matrix, runs):
+            if variants and matrix:
+                console.write_matrix(matrix)
         return COULD_NOT_RUN if any(run.status in NOT_RUN for run in executed) else code
 
     def _write_plan(self, agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> int:
@@ -186,6 +195,14 @@ def _add_execution_options(add: Add) -> None:
     )
     add("--tags", type=split_tags, metavar="a,b", help="run only the cases that have one of these tags")
     add("--shard", metavar="i/n", help="run part i of n of the cases; merge_evals makes one run of all parts")
+    add(
+        "--variant",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="also run the agent as this YAML or JSON file changes it, and compare (repeatable)",
+    )
     add("--resume", metavar="RUN", help="resume a run that ended early: its id, or last")
     add(
         "--retry",
@@ -194,8 +211,35 @@ def _add_execution_options(add: Add) -> None:
     )
 
 
-def _create_runs(agents: AgentsFolder, app_name: str, gate: Gate, options: dict[str, Any]) -> list[EvalRun]:
-    """Return the runs to execute: new ones, or one that is resumed.
+def _read_variants(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> list[Variant]:
+    """Return the variants of the options, checked against the agent.
+
+    Raises:
+        NotFound, BadFile, BadInput: a file is missing or invalid, does not fit the agent, or cannot be combined with
+            another option.
+    """
+    variants = [read_variant(path) for path in options["variant"]]
+    if variants and options["shard"]:
+        raise BadInput(
+            "--variant cannot be given with --shard: variants are compared case by case with the whole run.",
+            hint="Run the shards without variants, or the variants without shards.",
+        )
+    check_variants(variants)
+    if variants and options["evalsets"]:
+        check_agent(agents, app_name, variants)
+    return variants
+
+
+def _judged_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:
+    """Return the runs that the exit code depends on: all but those of variants that are compared with one of them."""
+    ids = {run.pk for run in runs}
+    return [run for run in runs if run.variant_of_id not in ids]
+
+
+def _create_runs(
+    agents: AgentsFolder, app_name: str, gate: Gate, variants: Sequence[Variant], options: dict[str, Any]
+) -> list[EvalRun]:
+    """Return the runs to execute: new ones, each before those of its variants, or one that is resumed.
 
     Raises:
         BadInput: both are requested, or neither, or a setting of the gate is invalid for one of them.
@@ -215,7 +259,7 @@ def _create_runs(agents: AgentsFolder, app_name: str, gate: Gate, options: dict[
         runs = [folder_orders.order_from_folder(agents, app_name, request) for request in requests]
         for run in runs:
             gate.read_settings(run)
-    return runs
+        return [ordered for run in runs for ordered in (run, *order_variants(run, variants))]
 
 
 def _evalset_requests(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> list[EvalsetRequest]:
@@ -271,6 +315,7 @@ ORDER_OPTIONS = (
     "replay_of",
     "shard",
     "tags",
+    "variant",
 )
 """Options of a new run; a resumed run keeps its own."""
 

@@ -78,8 +78,7 @@ def _write_run(parts: Sequence[StoredRun], changes: Mapping[str, Any]) -> EvalRu
     with transaction.atomic():
         version = _store_version(parts[0])
         columns |= {"version_id": version.pk, "evalset_id": version.evalset_id}
-        repeated = EvalRun.objects.filter(pk=first.repeats_id).first() if first.repeats_id else None
-        columns |= {"runtime_id": None, "repeats_id": repeated and repeated.pk, **changes}
+        columns |= {"runtime_id": None, **_known_runs(first), **changes}
         run = EvalRun(**columns)
         run.baseline &= not EvalRun.objects.filter(evalset=version.evalset, baseline=True).exists()
         run.save(force_insert=True)
@@ -87,6 +86,14 @@ def _write_run(parts: Sequence[StoredRun], changes: Mapping[str, Any]) -> EvalRu
             _copy_attempts(part, run)
         change_notification.notify_after_commit()
     return EvalRun.objects.select_related("evalset", "version").get(pk=run.pk)
+
+
+def _known_runs(run: EvalRun) -> dict[str, str | None]:
+    """Return the columns of a run that name other runs; None for a run that this store does not have."""
+    columns = ("repeats_id", "variant_of_id")
+    ids = [run_id for name in columns if (run_id := getattr(run, name))]
+    known_ids = set(EvalRun.objects.filter(pk__in=ids).values_list("pk", flat=True))
+    return {name: run_id if (run_id := getattr(run, name)) in known_ids else None for name in columns}
 
 
 def _store_version(stored: StoredRun) -> EvalSetVersion:

@@ -18,6 +18,7 @@ from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.writes.attempts import end_try
 from evals_app.runs.writes.outcomes import ProcessFacts, RunFacts
 from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
+from evals_app.variants.variant import Variant
 from sessions_app.agent_processes import processes
 from sessions_app.delivery.failure import NO_FAILURE, Failure
 from sessions_app.delivery.ownership import is_claim
@@ -45,6 +46,8 @@ class NewEvalRun:
         prices: price table for costs.
         person: name of the person who orders it; empty: unknown.
         repeats: the run that this one repeats.
+        variant: what it changes of the agent; None: nothing.
+        variant_of: the run of the original that the variant is compared with.
     """
 
     version: EvalSetVersion
@@ -63,6 +66,8 @@ class NewEvalRun:
     person: str = ""
     repeats: EvalRun | None = None
     repetitions: Mapping[int, Collection[int]] = field(default_factory=dict)
+    variant: Variant | None = None
+    variant_of: EvalRun | None = None
 
     @property
     def attempts(self) -> list[tuple[int, str, int]]:
@@ -93,6 +98,7 @@ def create_run(order: NewEvalRun, run_id: str = "") -> EvalRun:
         "source",
         "person",
         "repeats",
+        "variant_of",
     )
     run = EvalRun(
         id=run_id or uuid.uuid4().hex,
@@ -102,6 +108,8 @@ def create_run(order: NewEvalRun, run_id: str = "") -> EvalRun:
         created_at=time.time(),
         queued_at=time.time(),
         total=len(order.attempts),
+        variant=order.variant.as_json() if order.variant else "",
+        variant_hash=order.variant.hash if order.variant else "",
         **{name: getattr(order, name) for name in as_they_are},
         **{name: scopes.dumps(getattr(order, name)) for name in as_json},
     )

@@ -1,0 +1,139 @@
+"""Variants applied to an agent: copies of all agents of its tree, of which some have other fields.
+
+ADK's `clone` copies an agent. What the copies refer to is replaced as well: parents, the agents of an `AgentTool`, and
+agents that a class of people's own holds in fields. The agents that were loaded are left as they are.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.apps.app import App
+from google.adk.tools.agent_tool import AgentTool
+
+from evals_app.execution._adk import Agent
+from evals_app.execution.variant_fields import MAX_NAMES, AgentChanges, describe_tool, name_tool, read_changes
+from evals_app.variants.variant import Variant
+from sessions_app.store.errors import BadInput
+from sessions_app.store.short_texts import join_names
+
+
+def apply_variant(variant: Variant, agent: Agent, app: App | None) -> tuple[Agent, App | None]:
+    """Return copies of an agent and of the app that wraps it, changed by a variant.
+
+    Raises:
+        BadInput: an agent, field, tool or model does not exist, cannot be varied, or a value has the wrong type.
+    """
+    try:
+        changes = _read_all_changes(variant, agent)
+    except BadInput as error:
+        raise BadInput(f"Variant {variant.name!r}: {error.message}", hint=error.hint) from error
+    varied: Agent = agent if not isinstance(agent, BaseAgent) else _TreeCopy(changes).copy_agent(agent)
+    return varied, app and app.model_copy(update={"root_agent": varied})
+
+
+def _read_all_changes(variant: Variant, root: Agent) -> dict[int, AgentChanges]:
+    """Return the changes by the identity of the agent."""
+    if not isinstance(root, BaseAgent):
+        raise BadInput(
+            f"{root.name!r} is a {type(root).__name__}, whose nodes a variant cannot change.",
+            hint="A variant changes agents, their sub-agents and agents that are tools.",
+        )
+    agents: dict[str, list[BaseAgent]] = defaultdict(list)
+    for agent in _iter_agents(root):
+        agents[agent.name].append(agent)
+    changes = {}
+    for name, fields in variant.patch.items():
+        matching_agents = agents.get(name, [])
+        if not matching_agents:
+            hint = f"Agents of {root.name}: {join_names([*agents], MAX_NAMES)}."
+            raise BadInput(f"there is no agent {name!r}.", hint=hint)
+        if len(matching_agents) > 1:
+            raise BadInput(
+                f"{len(matching_agents)} agents have the name {name!r}.", hint="Give each a name of its own."
+            )
+        changes[id(matching_agents[0])] = read_changes(matching_agents[0], fields)
+    return changes
+
+
+def _iter_agents(root: BaseAgent) -> Iterator[BaseAgent]:
+    """Yield each agent of a tree once, also those that are tools or in fields of other agents."""
+    seen: set[int] = set()
+    waiting = [root]
+    while waiting:
+        agent = waiting.pop(0)
+        if id(agent) in seen:
+            continue
+        seen.add(id(agent))
+        yield agent
+        waiting += agent.sub_agents
+        waiting += [tool.agent for tool in getattr(agent, "tools", []) if isinstance(tool, AgentTool)]
+        waiting += [held for value in _held_values(agent).values() for held in _agents_in(value)]
+
+
+def _held_values(agent: BaseAgent) -> dict[str, Any]:
+    """Return the fields and private attributes of an agent that may hold other agents of people's own classes."""
+    fields = {name: value for name, value in agent if name not in {"sub_agents", "parent_agent", "tools"}}
+    return fields | (agent.__pydantic_private__ or {})
+
+
+def _agents_in(value: Any) -> list[BaseAgent]:
+    values = value if isinstance(value, list | tuple) else [value]
+    return [item for item in values if isinstance(item, BaseAgent)]
+
+
+class _TreeCopy:
+    """Copies a tree of agents. An agent that several others refer to is copied once."""
+
+    def __init__(self, changes: Mapping[int, AgentChanges]) -> None:
+        self._changes = changes
+        self._copies: dict[int, BaseAgent] = {}
+
+    def copy_agent(self, agent: BaseAgent) -> BaseAgent:
+        """Return the copy of an agent with its sub-agents, tools and fields."""
+        if id(agent) not in self._copies:
+            self._copies[id(agent)] = self._copy_once(agent)
+        return self._copies[id(agent)]
+
+    def _copy_once(self, agent: BaseAgent) -> BaseAgent:
+        changes = self._changes.get(id(agent), AgentChanges())
+        update: dict[str, Any] = {
+            "sub_agents": [
+                self.copy_agent(child)
+                for child in agent.sub_agents
+                if child.name not in changes.removed_agents
+            ]
+        }
+        if hasattr(agent, "tools"):
+            update["tools"] = self._copy_tools(agent.tools, changes)
+        held = {
+            name: self._copy_held(value) for name, value in _held_values(agent).items() if _agents_in(value)
+        }
+        fields = {name: value for name, value in held.items() if name in type(agent).model_fields}
+        copied = agent.clone(update={**update, **fields, **changes.values})
+        for name in held.keys() - fields.keys():
+            setattr(copied, name, held[name])
+        return copied
+
+    def _copy_tools(self, tools: list[Any], changes: AgentChanges) -> list[Any]:
+        copied_tools = []
+        for tool in tools:
+            name = name_tool(tool)
+            if name and name in changes.removed_tools:
+                continue
+            if isinstance(tool, AgentTool):
+                tool = copy.copy(tool)
+                tool.agent = self.copy_agent(tool.agent)
+            if name in changes.descriptions:
+                tool = describe_tool(tool, changes.descriptions[name])
+            copied_tools.append(tool)
+        return copied_tools
+
+    def _copy_held(self, value: Any) -> Any:
+        if isinstance(value, BaseAgent):
+            return self.copy_agent(value)
+        return type(value)(self.copy_agent(item) if isinstance(item, BaseAgent) else item for item in value)

@@ -1,0 +1,30 @@
+"""Orders of runs of variants: each is like a run of the original, with which it is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from evals_app.models import REPEAT_SOURCES, EvalRun
+from evals_app.runs.rerun import order_like
+from evals_app.runs.writes import runs
+from evals_app.variants.variant import Variant
+
+
+def order_variants(run: EvalRun, variants: Sequence[Variant]) -> list[EvalRun]:
+    """Create a pending run of each variant, with the cases, configuration and numbers of a run of the original."""
+    order = replace(order_like(run, run.source, run.person), repeats=None, variant_of=run)
+    return [runs.create_run(replace(order, variant=variant)) for variant in variants]
+
+
+def list_variant_runs(run: EvalRun) -> list[EvalRun]:
+    """Return the runs of the variants of a run of the original, in their order, without those that repeat a part."""
+    variant_runs = run.variant_runs.select_related("version", "evalset").exclude(source__in=REPEAT_SOURCES)
+    return list(variant_runs.order_by("created_at"))
+
+
+def count_variants(run: EvalRun) -> int:
+    """Return the number of variants that were ordered with a run of one of them; 1 for any other run."""
+    if run.variant_of_id is None:
+        return 1
+    return EvalRun.objects.filter(variant_of=run.variant_of_id).values("variant_hash").distinct().count()

@@ -1,0 +1,256 @@
+"""Runs of variants: `run_evals --variant`, the comparison with the original, and histories without them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from django.template.loader import render_to_string
+
+from evals_app.analysis import baselines, trends, variant_matrix
+from evals_app.analysis.case_verdicts import Verdict
+from evals_app.analysis.exports import run_json
+from evals_app.analysis.run_differences import read_differences
+from evals_app.execution.run_execution import execute_run
+from evals_app.models import EvalRun, EvalSet
+from evals_app.runs import rerun
+from evals_app.runs.progress import newest_runs
+from evals_app.runs.variant_orders import order_variants
+from evals_app.variants.variant import Variant
+from sessions_app.store.database import units_of_work
+from tests.evals import agents, stored_runs
+from tests.evals.builders import case, evalset, turn
+from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals, usage_error
+from tests.evals.stored_runs import failing, passing
+from tests.pages.html import parse
+
+SHOP = EXAMPLE_AGENTS / "shop"
+GOLD = "name: gold for all\nnote: A test.\nagents:\n  shop:\n    instruction: 'tier: gold'\n"
+NO_LOOKUP = "name: no look-up\nagents: {shop: {tools: {remove: [find_customer]}}}\n"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Two variants of the shop."""
+    paths = [tmp_path / "gold.yaml", tmp_path / "no-lookup.yaml"]
+    for path, text in zip(paths, (GOLD, NO_LOOKUP), strict=True):
+        path.write_text(text)
+    return paths
+
+
+def test_matrix_compares_each_variant_with_the_original(store, files):
+    code, out = run_evals(SHOP, "delivery", "--num-runs=5", *(f"--variant={path}" for path in files))
+    assert code == 1
+    original, gold, no_lookup = EvalRun.objects.order_by("created_at")
+    lines = [line.split() for line in out.splitlines()]
+    assert "shop/delivery.evalset.json: 4 cases × 5, variant 'gold for all'" in out
+    assert ["case", "original", "gold", "for", "all", "no", "look-up"] in lines
+    assert ["stranger_is_unknown", "5/5", "5/5", "unchanged", "0/5", "regressed"] in lines
+    assert ["stranger_pays", "5/5", "0/5", "regressed", "5/5", "unchanged"] in lines
+    assert ["gold_fails_on_purpose", "0/5", "5/5", "fixed", "0/5", "unchanged"] in lines
+    assert ["pass", "rate", "75", "%", "50", "%", "25", "%", "worse"] in lines
+    assert f"gold for all: 2 regressed, 1 fixed, 1 unchanged (run {gold.pk})" in out
+    assert "Tests are adjusted for 2 variants." in out
+    assert (original.variant, original.variant_hash, original.variant_of) == ("", "", None)
+    assert json.loads(gold.variant) == {
+        "name": "gold for all",
+        "note": "A test.",
+        "agents": {"shop": {"instruction": "tier: gold"}},
+    }
+    assert (gold.variant_of, no_lookup.variant_of) == (original, original)
+    assert gold.variant_hash == Variant.from_json(gold.variant).hash != no_lookup.variant_hash
+    assert gold.code_version == original.code_version
+
+
+def test_exit_code_and_gate_are_those_of_the_original(store, files):
+    argument = "delivery:stranger_pays,standard_member_pays"
+    assert run_evals(SHOP, argument, "--num-runs=5", f"--variant={files[0]}")[0] == 0
+    gate = ("--baseline=previous", "--fail-on=regression")
+    code, out = run_evals(SHOP, argument, "--num-runs=5", f"--variant={files[0]}", *gate)
+    first = EvalRun.objects.order_by("created_at").first()
+    assert code == 0
+    assert f"against run {first.pk}: 2 unchanged" in out
+    assert "gold for all: 2 regressed" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: v\nagents: {shopp: {model: x}}", "there is no agent 'shopp'.\nAgents of shop: shop."),
+        ("name: v\nagents: {shop: {instuction: x}}", "LlmAgent has no field 'instuction'.\nFields of shop"),
+        ("name: v\nagents: {shop: {tools: {remove: [x]}}}", "has no tool 'x'.\nIts tools: find_customer."),
+        ("name: v\nagents: {shop: {model: none-1}}", "there is no class for the model 'none-1'"),
+        ("name: v\nagents: {}", "agents: names no agent"),
+    ],
+)
+def test_variant_that_does_not_fit_is_refused_before_anything_runs(store, tmp_path, files, text, message):
+    path = tmp_path / "v.yaml"
+    path.write_text(text)
+    assert message in usage_error(SHOP, "delivery", f"--variant={files[0]}", f"--variant={path}")
+    assert not EvalRun.objects.exists()
+
+
+def test_agent_that_cannot_be_loaded_is_refused_with_its_error(store, tmp_path, files):
+    agent = tmp_path / "closed_shop"
+    agent.mkdir()
+    (agent / "agent.py").write_text("raise RuntimeError('no key')")
+    (agent / "delivery.evalset.json").write_text((SHOP / "delivery.evalset.json").read_text())
+    message = usage_error(agent, "delivery", f"--variant={files[0]}")
+    assert message.startswith("The agent cannot be loaded: ")
+    assert "no key" in message
+
+
+def test_options_that_exclude_variants_are_refused(store, files):
+    variant = f"--variant={files[0]}"
+    assert "--variant cannot be given with --shard" in usage_error(SHOP, "delivery", variant, "--shard=1/2")
+    assert "Leave out --variant" in usage_error(SHOP, "delivery", variant, "--plan")
+    assert "--variant cannot be given" in usage_error(SHOP, variant, "--resume=last")
+    assert "Two variants have the name 'gold for all'" in usage_error(SHOP, "delivery", variant, variant)
+    assert "there is no such file" in usage_error(SHOP, "delivery", "--variant=gone.yaml")
+
+
+FAHRENHEIT = Variant("in Fahrenheit", "", {"thermo": {"instruction": "Answer in Fahrenheit."}})
+
+
+def stored(outcomes, variant=None, variant_of=None):
+    """Return an ended run of the case a, perhaps of a variant."""
+    run = stored_runs.run(stored_runs.version(stored_runs.cases("a")), {"a": outcomes})
+    if variant:
+        run.variant, run.variant_hash, run.variant_of = variant.as_json(), variant.hash, variant_of
+        run.save()
+    return run
+
+
+@pytest.mark.django_db
+def test_run_of_a_variant_is_in_no_history_of_the_original():
+    original = stored([passing()] * 4)
+    variant_run = stored([failing()] * 4, FAHRENHEIT, original)
+    later = stored([passing()] * 4)
+    reference = baselines.find_reference(later)
+    assert reference is not None
+    assert [run.pk for run in reference.runs] == [original.pk]
+    assert [run.pk for run in reference.earlier.runs] == [original.pk]
+    assert baselines.find_reference(variant_run).run.pk == original.pk
+    assert {point.run.pk for point in trends.read_evalset_trend(original.evalset).points} == {
+        original.pk,
+        later.pk,
+    }
+    later.delete()
+    assert [run.pk for run in newest_runs(EvalSet.objects.all()).values()] == [original.pk]
+    [first_case] = baselines.read_cases(original.version)
+    assert [past.run for past in baselines.read_past_outcomes(variant_run, first_case)] == [original.pk]
+    assert variant_run in baselines.list_comparable_runs(original)
+
+
+@pytest.mark.django_db
+def test_more_variants_need_more_evidence():
+    original = stored([passing()] * 4)
+    variants = [replace(FAHRENHEIT, patch={"thermo": {"model": str(number)}}) for number in range(4)]
+    first_run = stored([failing()] * 4, variants[0], original)
+    result = baselines.compare_runs(original, first_run)
+    assert [case.verdict for case in result.cases] == [Verdict.REGRESSED]
+    assert not any("variants" in note for note in result.notes)
+    for variant in variants[1:]:
+        stored([passing()] * 4, variant, original)
+    matrix = variant_matrix.read_matrix(original)
+    assert matrix is not None
+    [row] = matrix.rows
+    assert [cell.verdict for _, cell in row.cells] == [Verdict.UNCLEAR, *[Verdict.UNCHANGED] * 3]
+    assert "Tests are adjusted for 4 variants." in matrix.columns[0].comparison.notes
+    assert variant_matrix.read_matrix(first_run) is None
+
+
+@pytest.mark.django_db
+def test_comparison_and_export_name_the_variant():
+    original = stored([passing()])
+    variant_run = stored([passing()], FAHRENHEIT, original)
+    [difference] = read_differences(original, variant_run)
+    assert (difference.what, difference.before, difference.is_of_agent) == ("variant", "original", True)
+    assert difference.after == f"in Fahrenheit {FAHRENHEIT.hash[:6]}"
+    exported = json.loads(run_json.as_json([original, variant_run]))["runs"]
+    assert exported[0]["variant"] is None
+    assert exported[1]["variant"] == {
+        "name": "in Fahrenheit",
+        "note": "",
+        "agents": FAHRENHEIT.patch,
+        "hash": FAHRENHEIT.hash,
+        "of": original.pk,
+    }
+
+
+@pytest.mark.django_db
+def test_repetition_and_retry_run_the_variant_again():
+    original = stored([failing()] * 2)
+    variant_run = stored([failing()] * 2, FAHRENHEIT, original)
+    repeated = rerun.repeat(variant_run)
+    [retried] = rerun.retry(variant_run)
+    for run in (repeated, retried):
+        assert (run.variant_hash, run.variant_of_id) == (FAHRENHEIT.hash, original.pk)
+    assert len(variant_matrix.read_matrix(original).columns) == 2
+
+
+async def test_run_of_a_variant_that_no_longer_fits_could_not_run(play):
+    original = await play(evalset(case("a", turn("hi", "hi"))), lambda ctx, text: text)
+    [ordered] = await units_of_work.write(order_variants, original, [FAHRENHEIT])
+    await execute_run(
+        ordered.pk,
+        agents.Source(agents.Scripted(name="counter", answer=lambda ctx, text: text)),
+        asyncio.Event(),
+    )
+    run = await units_of_work.write(EvalRun.objects.get, pk=ordered.pk)
+    assert (run.status, run.error) == ("failed", "Variant 'in Fahrenheit': there is no agent 'thermo'.")
+    assert run.hint == "Agents of counter: counter."
+
+
+HOSTILE = Variant("<b>x</b>", "<i>n</i>", {"thermo": {"instruction": "<script>alert(1)</script>"}})
+
+
+@pytest.fixture
+def varied(settings, folder):
+    """An original of which every attempt passed, and a variant that fails."""
+    settings.DEVUI_AGENTS_DIR = str(folder.path)
+    original = stored([passing()] * 5)
+    return original, stored([failing()] * 5, HOSTILE, original)
+
+
+@pytest.mark.django_db
+def test_page_of_a_variant_shows_its_changes_escaped(get, varied):
+    original, variant_run = varied
+    page = get(f"/evals/runs/{variant_run.pk}/")
+    assert "variant <b>x</b>" in page.one("div", "page-head").text
+    shown = page.one(css="variant-patch")
+    assert "<i>n</i>" in shown.text
+    assert "instruction: <script>alert(1)</script>" in shown.one("pre").text
+    assert [link.attrs["href"] for link in shown.all("a")] == [
+        f"/evals/runs/{original.pk}/#variants",
+        f"/evals/runs/{variant_run.pk}/compare/?with={original.pk}",
+    ]
+    assert not page.all(id="variants")
+
+
+@pytest.mark.django_db
+def test_page_of_the_original_has_the_matrix(get, varied):
+    original, variant_run = varied
+    page = get(f"/evals/runs/{original.pk}/")
+    _, case_row, rate_row = page.one(id="variants").all("tr")
+    assert case_row.text.split() == ["a", "5/5", "0/5", "regressed"]
+    assert rate_row.text == "Pass rate 100 % 0 % worse overall"
+    assert case_row.one("a").attrs["href"].startswith(f"/evals/runs/{variant_run.pk}/?attempt=")
+    EvalRun.objects.filter(pk=variant_run.pk).update(status="running")
+    assert "Running" in get(f"/evals/runs/{original.pk}/").one(id="variants").one("thead").text
+
+
+@pytest.mark.django_db
+def test_lists_and_comparison_name_the_variant(get, varied):
+    original, variant_run = varied
+    cell = parse(render_to_string("devui/evals/run_cells.html#created", {"row": variant_run}).encode())
+    assert "variant <b>x</b>" in cell.text
+    page = get(f"/evals/runs/{variant_run.pk}/compare/?with={original.pk}")
+    assert f"variant original → <b>x</b> {HOSTILE.hash[:6]}" in " ".join(
+        page.one(css="what-changed").text.split()
+    )
+    offered = get(f"/evals/runs/{original.pk}/compare/?with={variant_run.pk}").one(id="with").text
+    assert "variant <b>x</b>" in " ".join(offered.split())
