@@ -197,7 +197,7 @@ def describe_tool(tool: Any, description: str) -> BaseTool:
 
 
 def _check_tools(agent: BaseAgent, changes: AgentChanges) -> None:
-    tools = getattr(agent, "tools", [])
+    tools = agent.tools if isinstance(agent, LlmAgent) else []
     names = [name for name in map(name_tool, tools) if name]
     for name in [*changes.removed_tools, *changes.descriptions]:
         if name not in names:

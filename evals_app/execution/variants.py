@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
 from google.adk.apps.app import App
 from google.adk.tools.agent_tool import AgentTool
 
@@ -71,8 +72,12 @@ def _iter_agents(root: BaseAgent) -> Iterator[BaseAgent]:
         seen.add(id(agent))
         yield agent
         waiting += agent.sub_agents
-        waiting += [tool.agent for tool in getattr(agent, "tools", []) if isinstance(tool, AgentTool)]
+        waiting += [tool.agent for tool in _list_tools(agent) if isinstance(tool, AgentTool)]
         waiting += [held for value in _held_values(agent).values() for held in _agents_in(value)]
+
+
+def _list_tools(agent: BaseAgent) -> list[Any]:
+    return agent.tools if isinstance(agent, LlmAgent) else []
 
 
 def _held_values(agent: BaseAgent) -> dict[str, Any]:
@@ -108,7 +113,7 @@ class _TreeCopy:
                 if child.name not in changes.removed_agents
             ]
         }
-        if hasattr(agent, "tools"):
+        if isinstance(agent, LlmAgent):
             update["tools"] = self._copy_tools(agent.tools, changes)
         held = {
             name: self._copy_held(value) for name, value in _held_values(agent).items() if _agents_in(value)

@@ -12,7 +12,7 @@ from django.template.loader import render_to_string
 
 from evals_app.analysis import baselines, trends, variant_matrix
 from evals_app.analysis.case_verdicts import Verdict
-from evals_app.analysis.exports import run_json
+from evals_app.analysis.exports import html_page, run_json
 from evals_app.analysis.run_differences import read_differences
 from evals_app.execution.run_execution import execute_run
 from evals_app.models import EvalRun, EvalSet
@@ -252,5 +252,7 @@ def test_lists_and_comparison_name_the_variant(get, varied):
     assert f"variant original → <b>x</b> {HOSTILE.hash[:6]}" in " ".join(
         page.one(css="what-changed").text.split()
     )
+    report = parse(html_page.as_html([variant_run]).encode())
+    assert report.one("h2").text == "counter / kept, variant <b>x</b>"
     offered = get(f"/evals/runs/{original.pk}/compare/?with={variant_run.pk}").one(id="with").text
     assert "variant <b>x</b>" in " ".join(offered.split())
