@@ -31,20 +31,15 @@ class _LenientSchema(GenerateJsonSchema):
 
 
 def build_schema(
-    model_class: type[BaseModel],
-    depth: int,
-    *,
-    docstrings: Mapping[str, str] | None = None,
-    by_alias: bool = True,
+    model_class: type[BaseModel], depth: int, *, docstrings: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """Return the JSON schema of a class with references inlined.
 
     Args:
         depth: levels of nested objects; deeper ones are objects without properties.
         docstrings: descriptions by field, for fields that have none.
-        by_alias: whether properties have the aliases of the fields, otherwise their names.
     """
-    schema = model_class.model_json_schema(by_alias=by_alias, schema_generator=_LenientSchema)
+    schema = model_class.model_json_schema(schema_generator=_LenientSchema)
     for name, description in (docstrings or {}).items():
         if name in schema["properties"]:
             schema["properties"][name].setdefault("description", description)
@@ -52,16 +47,16 @@ def build_schema(
     return inlined
 
 
-def shorten_text(text: Any, longest: int = MAX_DESCRIPTION) -> Any:
+def shorten_text(text: Any, max_length: int = MAX_DESCRIPTION) -> Any:
     """Return a description on one line, cut to a length; anything else as it is."""
     if not isinstance(text, str):
         return text
-    return truncate(" ".join(text.split()), longest)
+    return truncate(" ".join(text.split()), max_length)
 
 
-def _inline_references(schema: Any, definitions: Mapping[str, Any], depth: int, longest: int) -> Any:
+def _inline_references(schema: Any, definitions: Mapping[str, Any], depth: int, max_length: int) -> Any:
     if isinstance(schema, list):
-        return [_inline_references(item, definitions, depth, longest) for item in schema]
+        return [_inline_references(item, definitions, depth, max_length) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
@@ -73,12 +68,12 @@ def _inline_references(schema: Any, definitions: Mapping[str, Any], depth: int, 
         return _inline_references(merged, definitions, depth - 1, MAX_NESTED_DESCRIPTION)
     options = schema.get("anyOf")
     if isinstance(options, list) and len(options) == 2 and NULL in options:  # it may be left out, as all may
-        only = next(item for item in options if item != NULL)
-        return _inline_references({**only, **schema, "anyOf": None}, definitions, depth, longest)
+        option = next(item for item in options if item != NULL)
+        return _inline_references({**option, **schema, "anyOf": None}, definitions, depth, max_length)
     return {
-        key: shorten_text(value, longest)
+        key: shorten_text(value, max_length)
         if key == "description"
-        else _inline_references(value, definitions, depth, longest)
+        else _inline_references(value, definitions, depth, max_length)
         for key, value in schema.items()
         if key not in {"$defs", "title", "additionalProperties"} and value is not None
     }

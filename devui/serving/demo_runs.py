@@ -26,7 +26,7 @@ SUFFIX = ".sqlite3.gz"
 """Suffix of the packed store of `demo.json`, which is `demo.sqlite3.gz`."""
 
 DAYS_AGO = 1
-"""Days before the start of the server at which the runs are shown."""
+"""Age of the runs in days."""
 
 
 async def copy_demo_runs(demo_file: Path) -> None:
@@ -60,7 +60,7 @@ def _unpack_store(packed: Path, store: Path) -> None:
 
 
 def _migrate_store(packed: Path, store: Path) -> None:
-    """Bring a store up to date, in a process whose store it is."""
+    """Migrate a store in a child process, whose `DATABASE_URL` names it."""
     own_store = {"DATABASE_URL": f"sqlite:///{store}", "DJANGO_SETTINGS_MODULE": "devui.agent_settings"}
     process = subprocess.run(
         [sys.executable, "-m", "devui", "migrate", "--skip-checks", "--verbosity", "0"],
@@ -79,7 +79,7 @@ def _migrate_store(packed: Path, store: Path) -> None:
 
 
 def _copy_runs(store: Path) -> None:
-    """Copy the runs and move them to the day before, each as long after the first as it was recorded."""
+    """Copy the runs and move them so that the first is one day old; the gaps between them stay."""
     with closing(StoreFile(store)) as source, transaction.atomic():
         stored_runs = read_runs(source)
         if not stored_runs:

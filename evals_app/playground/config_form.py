@@ -29,7 +29,7 @@ def build_config_fields(schema: Mapping[str, Any], inputs: Inputs, prefix: str) 
 
 
 def split_config(schema: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[Inputs, dict[str, Any]]:
-    """Return the content of the fields of a config, and its values that no field can show."""
+    """Split a config into the inputs of its form, and the values that no field can show."""
     fields = {field.name: field for field in build_fields(schema, "")}
     inputs: dict[str, Sequence[str]] = {}
     others = {}

@@ -33,7 +33,11 @@ def index(request: HttpRequest) -> HttpResponse:
 
 
 def csv_file(request: HttpRequest) -> HttpResponse:
-    """Download the runs as CSV, in the order and with the columns of the list."""
+    """Download the runs as CSV, in the order and with the columns of the list.
+
+    Raises:
+        BadInput: the list cannot be sorted as asked.
+    """
     table = TABLE.arrange(request)
     batches = pagination.read_batches(runs.query_runs(request.GET.get("app", "")), table.order)
     return table.csv_response(run for batch in batches for run in batch)

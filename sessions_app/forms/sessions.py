@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.core.validators import MaxLengthValidator
 
 from sessions_app.forms.state import state_object
 from sessions_app.sessions import judgements, labels
@@ -48,8 +49,14 @@ class JudgementForm(forms.Form):
         error_messages={"required": "Choose “good” or “bad”."},
     )
     note = forms.CharField(
-        label="Note", required=False, max_length=judgements.NOTE_LENGTH, widget=forms.Textarea
+        label="Note", required=False, widget=forms.Textarea({"maxlength": judgements.NOTE_LENGTH})
     )
+
+    def clean_note(self) -> str:
+        """Return the note. Browsers count a line end as one character, and send two."""
+        note: str = self.cleaned_data["note"].replace("\r\n", "\n")
+        MaxLengthValidator(judgements.NOTE_LENGTH)(note)
+        return note
 
 
 class SessionTtlForm(forms.Form):

@@ -175,7 +175,7 @@ def log_html(session_pk: int, after_pk: int) -> str:
 
 def judgements_html(session_pk: int, judged_at: float) -> str:
     """Return the HTML of the judgements that changed after a time, a template each; empty if there are none."""
-    changed = judgements.changed_after(session_pk, judged_at)
+    changed = judgements.list_changed_judgements(session_pk, judged_at)
     return render_to_string(JUDGEMENTS, {"judgements": changed, "session_pk": session_pk}) if changed else ""
 
 

@@ -51,8 +51,8 @@ def judge(
         return _store_judgement(session_pk, seq, verdict, cleaned, person, time.time())
 
 
-def withdraw(session_pk: int, seq: int, *, person: str = "") -> None:
-    """Withdraw the judgement of an event.
+def withdraw(session_pk: int, seq: int, *, person: str = "") -> EventJudgement:
+    """Withdraw the judgement of an event, and return it as withdrawn.
 
     Raises:
         SessionMissing: no such session.
@@ -63,7 +63,7 @@ def withdraw(session_pk: int, seq: int, *, person: str = "") -> None:
             raise NotFound(
                 f"Event {seq} is not judged.", hint="Its judgement may have been withdrawn already."
             )
-        _store_judgement(session_pk, seq, Verdict.WITHDRAWN, "", person, time.time())
+        return _store_judgement(session_pk, seq, Verdict.WITHDRAWN, "", person, time.time())
 
 
 def restore(session_pk: int, seq: int, verdict: str, note: str, person: str, judged_at: float) -> None:
@@ -109,16 +109,16 @@ def find_judgement(session_pk: int, seq: int) -> EventJudgement | None:
     return EventJudgement.objects.filter(NOT_WITHDRAWN, session=session_pk, seq=seq).first()
 
 
-def changed_after(session_pk: int, judged_at: float) -> list[EventJudgement]:
+def list_changed_judgements(session_pk: int, judged_at: float) -> list[EventJudgement]:
     """Return the newest judgements of a session that changed after a time, with those that were withdrawn."""
     changed = EventJudgement.objects.filter(session=session_pk, judged_at__gt=judged_at)
     return list(changed.order_by("-judged_at")[:MAX_CHANGES])
 
 
-def judgement_rows(
+def window_judgement_rows(
     session: AgentSession, events: Sequence[Event]
 ) -> QuerySet[EventJudgement, tuple[int, str]]:
-    """Return the read of the judgements of events: seq, and the other columns as JSON. See `parse_judgements`."""
+    """Return the query of the judgements of events: seq, and the other columns as JSON. See `parse_judgements`."""
     columns = JSONObject(verdict="verdict", note="note", person="person", judged_at="judged_at")
     seqs = [event.seq for event in events]
     rows = EventJudgement.objects.filter(NOT_WITHDRAWN, session=session, seq__in=seqs)
@@ -126,5 +126,5 @@ def judgement_rows(
 
 
 def parse_judgements(session: AgentSession, rows: Iterable[tuple[int, str]]) -> dict[int, EventJudgement]:
-    """Return the judgements of the rows of `judgement_rows`, by the seq of their event."""
+    """Return the judgements of the rows of `window_judgement_rows`, by the seq of their event."""
     return {seq: EventJudgement(session=session, seq=seq, **json.loads(body)) for seq, body in rows}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sessions_app.console.questions import open_questions
 from sessions_app.problems.problem_queries import problems_by_invocation
-from sessions_app.sessions.judgements import judgement_rows, parse_judgements
+from sessions_app.sessions.judgements import parse_judgements, window_judgement_rows
 from sessions_app.state.key_changes import read_key_changes
 from sessions_app.store.database.combined_query import read_together
 from sessions_app.store.events.call_pairing import PairedCalls, pair_events
@@ -87,7 +87,7 @@ def read_timeline(
         superseding_rows(session, events[0].seq) if events else nothing,
         message_rows(session, events[-1].seq) if events and titles else nothing,
         windows.error_rows(session) if errors else nothing,
-        judgement_rows(session, events) if events else nothing,
+        window_judgement_rows(session, events) if events else nothing,
     )
     error_seqs = sorted((seq for seq, _ in error_rows), reverse=True)
     if not events:

@@ -179,15 +179,15 @@ class _ExportReader:
                 "seeds": self._read_seeds(Scope.SESSION, session.pk),
             }
         events = Event.objects.filter(session__in=sessions).select_related("session").order_by("pk")
-        removed, judgements = _removed_keys(sessions), _judgements(sessions)
+        removed, judgements = _removed_keys(sessions), _read_judgements(sessions)
         for event in events.iterator(CHUNK):
-            place = (event.session_id, event.seq)
+            event_key = (event.session_id, event.seq)
             yield {
                 "kind": "event",
                 **_session_fields(event.session),
                 "event": self._read_value(event.data, event.private),
-                "removed": removed.get(place, []),
-                **({"judgement": judgements[place]} if place in judgements else {}),
+                "removed": removed.get(event_key, []),
+                **({"judgement": judgements[event_key]} if event_key in judgements else {}),
             }
 
     def _read_value(self, public: str, private: str | None) -> Any:
@@ -227,7 +227,7 @@ def _removed_keys(sessions: QuerySet[AgentSession]) -> dict[tuple[int, int], lis
     return keys
 
 
-def _judgements(sessions: QuerySet[AgentSession]) -> dict[tuple[int, int], dict[str, Any]]:
+def _read_judgements(sessions: QuerySet[AgentSession]) -> dict[tuple[int, int], dict[str, Any]]:
     """Return the judgements of events, by the session's primary key and the event's seq."""
     rows = EventJudgement.objects.filter(NOT_WITHDRAWN, session__in=sessions)
     return {

@@ -29,10 +29,8 @@ def judge(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     session = find_session(pk)
     event = find_event(session, seq=seq)
     if "withdraw" in request.POST:
-        judgements.withdraw(pk, seq, person=person_name(request))
-        return _finish_judging(
-            request, session, EventJudgement(seq=seq, verdict=judgements.Verdict.WITHDRAWN)
-        )
+        withdrawn = judgements.withdraw(pk, seq, person=person_name(request))
+        return _finish_judging(request, session, withdrawn)
     judgement = judgements.find_judgement(pk, seq)
     initial = {"verdict": judgement.verdict, "note": judgement.note} if judgement else None
     form = JudgementForm(request.POST or None, initial=initial)
@@ -54,8 +52,8 @@ def judge(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
 
 def _finish_judging(request: HttpRequest, session: AgentSession, judgement: EventJudgement) -> HttpResponse:
     """Redirect, or return what changes in the timeline (htmx)."""
-    if following := local_address(request.GET.get("next"), ""):
-        return redirect_to(request, following)
+    if next_url := local_address(request.GET.get("next"), ""):
+        return redirect_to(request, next_url)
     if not getattr(request, "htmx", False):
         return redirect(f"{session_url(session)}?seq={judgement.seq}")
     context = {"judgements": [judgement], "session_pk": session.pk}

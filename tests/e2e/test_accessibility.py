@@ -106,6 +106,17 @@ def playground_run(page: Page) -> None:
     expect(page.locator("#playground-answers [data-status=done]")).to_have_count(2, timeout=LIVE)
 
 
+def playground_runs(page: Page) -> None:
+    playground_run(page)
+    page.get_by_role("link", name="All runs").click()
+    expect(page.locator("#playground-runs tbody tr").first).to_be_visible()
+
+
+def deletion_of_a_playground_run(page: Page) -> None:
+    playground_run(page)
+    page.goto(page.get_by_role("link", name="Delete").get_attribute("href") or "")
+
+
 def simulated_case(page: Page) -> None:
     page.goto("/evals/weather/lookups/case/")
     page.get_by_label("simulated: a model plays the user").check()
@@ -288,6 +299,8 @@ PLACES = {
     "model call": Place("model-call", model_call),
     "playground": Place("playground", playground),
     "playground run": Place("playground-run", playground_run),
+    "playground runs": Place("playground-runs", playground_runs),
+    "deletion of a playground run": Place("playground-delete", deletion_of_a_playground_run),
     "model call of an event": Place("event-model-call", of_session("/sessions/id/{pk}/events/2/model/")),
     "what the model sees": Place("event-seen", of_session("/sessions/id/{pk}/events/2/seen/")),
     "judgement": Place("event-judge", of_session("/sessions/id/{pk}/events/12/judge/")),
@@ -320,14 +333,14 @@ NO_PAGES = {
     "evalset-file",
     "event-json", "event-blob", "model-call-json", "eval-run-export", "session-export", "eval-case-export",  # data
     "sessions-csv", "runs-csv", "problems-csv", "traces-csv", "artifacts-csv", "memory-csv", "evalsets-csv",
-    "evalset-cases-csv", "evalset-runs-csv",
+    "evalset-cases-csv", "evalset-runs-csv", "playground-runs-csv",
     "eval-compare-export",  # a file of its own, looked at in tests/evals
     "artifact-content", "artifact-there-content", "artifact-json", "artifact-of-session", "memory-add",
     "session-actions", "session-undo", "saved-view", "session-run", "run-cancel", "runs-cancel", "eval-run-cancel",
     "agent-settings",
     "agent-restart",
     "import-start", "import-dismiss", "first-message", "session-call",
-    "playground-cancel",
+    "playground-cancel", "playground-rename",
     "run-again",  # what forms send, answered by one of the pages
     "eval-run-baseline", "eval-run-note", "eval-attempt-note", "eval-run-resume", "eval-run-retry", "eval-run-again",
     "eval-run-confirm",

@@ -312,10 +312,10 @@ async def test_run_stops_at_time_limit_and_marks_remaining_attempts(play):
         await asyncio.sleep(3600 if text == "hang" else 0)
         return "fine"
 
-    run = await play(three("go", "hang", "go"), answer, parallelism=1, limits=EvalRunLimits(seconds=0.3))
+    run = await play(three("go", "hang", "go"), answer, parallelism=1, limits=EvalRunLimits(seconds=4))
     attempts = await units_of_work.read(by_case, run)
     assert (run.status, run.passed, run.cancelled) == ("stopped", 1, 2)
-    assert run.stopped_because == "The limit of 0.3 seconds was reached."
+    assert run.stopped_because == "The limit of 4 seconds was reached."
     assert attempts["c1"].stopped_because == attempts["c2"].stopped_because == run.stopped_because
     progress_now = await units_of_work.read(progress.read_progress, run)
     assert (progress_now.can_resume, progress_now.unfinished, progress_now.cut_off) == (True, 2, 1)

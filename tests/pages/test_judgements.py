@@ -97,6 +97,13 @@ def test_wrong_answer_is_judged_bad_and_leads_to_its_case(story: Story, client: 
     assert judged() == [(2, "bad", "It rains.")]
 
 
+def test_line_end_of_a_note_counts_as_one_character(story: Story, client: Client):
+    note = "\n".join(["x" * 999, "y" * 1_000])
+    response = client.post(judge_path(story), {"verdict": "bad", "note": note.replace("\n", "\r\n")})
+    assert response.status_code == 302
+    assert judged() == [(2, "bad", note)]
+
+
 def test_judgement_leads_to_no_other_site(story: Story, client: Client):
     response = client.post(f"{judge_path(story)}?next=https://example.org/", {"verdict": "bad"})
     assert response["Location"] == "/sessions/weather/ann/s1/?seq=2"

@@ -63,7 +63,7 @@ def test_withdrawn_judgement_is_gone_but_open_pages_learn_of_it(told: Story):
     judgements.withdraw(told.pk, 2)
     assert judged(told) is None
     assert shown(told) == {}
-    (change,) = judgements.changed_after(told.pk, before)
+    (change,) = judgements.list_changed_judgements(told.pk, before)
     assert (change.is_withdrawn, change.note) == (True, "")
     with pytest.raises(NotFound, match="Event 2 is not judged"):
         judgements.withdraw(told.pk, 2)

@@ -187,7 +187,7 @@ def find_by_id(term: Field, tail: UnindexedTail) -> SessionSet:
     return pks | {event.session_id for event in tail.events if getattr(event, column) == term.value}
 
 
-def judgement_rows(value: str) -> QuerySet[EventJudgement]:
+def select_judgements(value: str) -> QuerySet[EventJudgement]:
     """Return the judgements that `judged:VALUE` names; of `none` all, which it excludes."""
     if value == NOT_JUDGED:
         return EventJudgement.objects.filter(NOT_WITHDRAWN)
@@ -195,13 +195,13 @@ def judgement_rows(value: str) -> QuerySet[EventJudgement]:
 
 
 def _judged_sessions(value: str) -> SessionSet:
-    sessions = row_sessions(judgement_rows(value))
+    sessions = row_sessions(select_judgements(value))
     return membership_condition(sessions, negated=True) if value == NOT_JUDGED else sessions
 
 
 def is_judged(value: str, session: AgentSession) -> Q:
     """Return the condition that an event of a session is judged so; of `none` that nobody has judged it."""
-    seqs = judgement_rows(value).filter(session=session).values("seq")
+    seqs = select_judgements(value).filter(session=session).values("seq")
     return ~Q(seq__in=seqs) if value == NOT_JUDGED else Q(seq__in=seqs)
 
 

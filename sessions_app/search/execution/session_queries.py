@@ -148,7 +148,7 @@ def _trait_hits(term: Field, pks: list[int], tail: UnindexedTail) -> dict[int, i
 
 def _judged_hits(term: Field, pks: list[int]) -> dict[int, int]:
     """Return the last events that are judged so."""
-    rows = field_terms.judgement_rows(term.value).filter(session__in=pks).order_by()
+    rows = field_terms.select_judgements(term.value).filter(session__in=pks).order_by()
     return dict(rows.values_list("session").annotate(Max("seq")))
 
 

@@ -123,8 +123,8 @@ function writeMessage() {
 /** Return the labels of a shortcut's keys, in the order in which they are pressed. */
 const keyLabels = (name) => name.split(" ").flatMap((part) => {
   if (/^[A-Z]$/.test(part)) return ["Shift", part];
-  const keys = part.split("+");
-  return keys.length > 1 ? [NAMES.Mod, keys[1].toUpperCase()] : [NAMES[part] ?? part];
+  if (part.startsWith("Mod+")) return [NAMES.Mod, part.slice("Mod+".length).toUpperCase()];
+  return [NAMES[part] ?? part];
 });
 
 /** Tell whether a shortcut is available on the page. */

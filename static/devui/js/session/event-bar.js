@@ -37,7 +37,7 @@ function setAddress(link, address) {
 }
 
 /** Let a button send its value to an address. */
-function setTarget(button, address) {
+function setPostUrl(button, address) {
   button.setAttribute("hx-post", address);
   window.htmx.process(button);
 }
@@ -54,10 +54,10 @@ function showAt(row) {
     setAddress(editLink, bar.dataset.editUrl.replace(/0\/$/, `${seq}/`));
   }
   const judgeUrl = bar.dataset.judgeUrl.replace("/0/", `/${seq}/`);
-  for (const button of judgeButtons) setTarget(button, judgeUrl);
+  for (const button of judgeButtons) setPostUrl(button, judgeUrl);
   if (wrongButton) {
     wrongButton.hidden = copyButton.hidden || !row.classList.contains("kind-agent");
-    setTarget(wrongButton, `${judgeUrl}?${new URLSearchParams({ next: `${bar.dataset.wrongUrl}${seq}` })}`);
+    setPostUrl(wrongButton, `${judgeUrl}?${new URLSearchParams({ next: `${bar.dataset.wrongUrl}${seq}` })}`);
   }
   bar.hidden = false;
   row.append(bar);

@@ -4,7 +4,7 @@ import { showTimes } from "../core/times.js";
 import { eventOf, parse } from "./timeline-rows.js";
 
 /** Show the judgements that the server rendered, a template for each event. The template of a withdrawn one is empty. */
-export function show(html) {
+export function showJudgements(html) {
   for (const { content, dataset } of parse(html).querySelectorAll("template")) {
     const body = eventOf(dataset.seq)?.querySelector(":scope > .event-body");
     const current = body?.querySelector(":scope > .judgement");

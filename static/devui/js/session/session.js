@@ -19,7 +19,7 @@ import { showTimes } from "../core/times.js";
 import "./session-search.js";
 import "./reading-mode.js";
 import "./event-bar.js";
-import "./judging.js";
+import "./judgement-actions.js";
 import "./code-copy.js";
 import "./hits.js";
 

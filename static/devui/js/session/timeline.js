@@ -164,7 +164,7 @@ export function showLog(html) {
 
 /** Update the judgements on events. */
 export function showJudgements(html) {
-  keepInPlace(() => judgements.show(html));
+  keepInPlace(() => judgements.showJudgements(html));
 }
 
 /** Update the nested runs below calls. */
