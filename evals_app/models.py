@@ -22,7 +22,7 @@ RETRY = "retry"
 REPEAT_SOURCES = (CONFIRMATION, RETRY)
 """Sources of runs that repeat a part of another run. Histories, trends and lists of newest runs leave them out."""
 
-IS_OF_THE_AGENT = ~models.Q(source__in=REPEAT_SOURCES) & models.Q(variant_hash="")
+COUNTS_IN_HISTORY = ~models.Q(source__in=REPEAT_SOURCES) & models.Q(variant_hash="")
 """Condition of runs of the agent as it is in its files, without those that repeat a part: its history and trends."""
 
 

@@ -26,7 +26,7 @@ from evals_app.analysis.stored_outcomes import (
 from evals_app.analysis.whole_run import DEFAULT_LEVEL
 from evals_app.models import (
     CONFIRMATION,
-    IS_OF_THE_AGENT,
+    COUNTS_IN_HISTORY,
     REPEAT_SOURCES,
     RETRY,
     EvalAttempt,
@@ -226,7 +226,7 @@ def _list_earlier_runs(run: EvalRun) -> list[EvalRun]:
     variants are compared with runs of the agent as it is.
     """
     has_outcomes = Exists(EvalAttempt.objects.filter(HAS_OUTCOME, run=OuterRef("pk")))
-    runs = _other_runs(run).filter(has_outcomes, IS_OF_THE_AGENT, created_at__lt=run.created_at)
+    runs = _other_runs(run).filter(has_outcomes, COUNTS_IN_HISTORY, created_at__lt=run.created_at)
     if run.source == COMMAND:
         runs = runs.filter(source=COMMAND, shard="")
         if run.case_ids == ALL_CASES:
@@ -259,7 +259,7 @@ def compare_with(reference: Reference, run: EvalRun) -> Comparison:
 
     Variants of one run share the chance that any of them is called worse or better although it is not.
     """
-    variants = count_variants(run)
+    variant_count = count_variants(run)
     before, after = dict(reference.outcomes), _explain_added_metrics(reference, run, read_outcomes(run))
     _remove_cases_that_did_not_run(before, after)
     result = comparison.compare(
@@ -267,15 +267,15 @@ def compare_with(reference: Reference, run: EvalRun) -> Comparison:
         after,
         read_history(run, after, reference),
         fresh=_read_fresh_outcomes(run, after),
-        level=read_level() / variants,
+        level=read_level() / variant_count,
         one_currency=has_one_currency(reference, run),
     )
-    result = replace(result, variants=variants)
+    result = replace(result, variant_count=variant_count)
     if result.whole.refusal:
         return result
     comparable = {case.key for case in result.cases if case.is_comparable}
     before_scores = _read_reference_scores(reference, comparable)
-    scores = compare_scores(before_scores, _read_mean_scores(run, comparable), read_level() / variants)
+    scores = compare_scores(before_scores, _read_mean_scores(run, comparable), read_level() / variant_count)
     result = replace(result, scores=scores)
     return replace(result, agent_differences=_find_agent_differences(reference, run, result))
 
@@ -413,7 +413,7 @@ def _is_same_agent(run: EvalRun, other: EvalRun) -> bool:
 def read_past_outcomes(run: EvalRun, case: VersionCase) -> list[PastRun]:
     """Return the outcomes of a case in the newest runs of the agent, the newest first."""
     runs = EvalRun.objects.select_related("version").filter(evalset=run.evalset)
-    ended = runs.filter(IS_OF_THE_AGENT).order_by("-created_at").defer("traceback", "version__content")
+    ended = runs.filter(COUNTS_IN_HISTORY).order_by("-created_at").defer("traceback", "version__content")
     newest_runs = list(ended[:MAX_EARLIER_RUNS])
     return read_past_runs(EarlierRuns(newest_runs, run), newest_runs, case.key, case.digest, None)
 

@@ -56,7 +56,7 @@ def _read_cases(pk: int, digest: str) -> Sequence[VersionCase]:
     for case, fixtures in zip(*contents, strict=True):
         numbers[case["eval_id"]] += 1
         key = CaseKey(case["eval_id"], numbers[case["eval_id"]])
-        by_tool = {fixture.tool: fixture.data for fixture in fixtures}
+        by_tool = {tool_fixtures.tool: tool_fixtures.data for tool_fixtures in fixtures}
         cases.append(VersionCase(key, digest_json([_comparable_case(case), by_tool])))
     return cases
 

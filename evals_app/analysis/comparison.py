@@ -69,8 +69,8 @@ class Advice(NamedTuple):
 class Comparison:
     """A run compared with earlier ones.
 
-    `agent_differences` is what differs of the agent; None if nothing is worse, so that it was not looked up. `variants`
-    is the number of variants that are compared with one run, and share the level of the tests.
+    `agent_differences` is what differs of the agent; None if nothing is worse, so that it was not looked up.
+    `variant_count` is the number of variants that are compared with one run, and share the level of the tests.
     """
 
     cases: list[CaseChange]
@@ -78,7 +78,7 @@ class Comparison:
     amounts: list[Amount] = field(default_factory=list)
     scores: list[ScoreChange] = field(default_factory=list)
     agent_differences: list[RunDifference] | None = None
-    variants: int = 1
+    variant_count: int = 1
 
     def cases_with(self, verdict: Verdict) -> list[CaseChange]:
         """Return the cases with a verdict."""
@@ -126,7 +126,7 @@ class Comparison:
     @property
     def notes(self) -> list[str]:
         """Notes on the verdict on the whole run: the refusal to give one, and its assumptions."""
-        adjusted = f"Tests are adjusted for {self.variants} variants." if self.variants > 1 else ""
+        adjusted = f"Tests are adjusted for {self.variant_count} variants." if self.variant_count > 1 else ""
         notes = (self.whole.refusal, self.whole.variation, self.whole.dependence.text, adjusted)
         return [note for note in notes if note]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from evals_app.cases import version_contents
-from evals_app.files.fixtures import CASE, MOCK, SourcedFixture
+from evals_app.files.fixtures import CASE, MOCK, SourcedToolFixtures
 from evals_app.models import REPEAT_SOURCES, EvalAttempt, EvalRun
 from evals_app.runs.replay.policy import ReplayPolicy
 
@@ -32,7 +32,7 @@ class RunFixtures:
 
     Attributes:
         policy: what answers the calls that no fixture fits: live, recorded or fail.
-        unused: fixtures that answered no call, in words; empty while that is not known.
+        unused: the fixtures that are unused, in words; empty while that is not known.
     """
 
     policy: str
@@ -71,18 +71,20 @@ def _iter_keys(run: EvalRun, case_ids: dict[int, str]) -> Iterator[FixtureKey]:
     if len(case_ids) == len(by_case):
         yield from _list_keys(version_contents.read_shared_fixtures(*version), None)
     for index in case_ids:
-        yield from _list_keys([fixture for fixture in by_case[index] if fixture.source == CASE], index)
+        yield from _list_keys(
+            [tool_fixtures for tool_fixtures in by_case[index] if tool_fixtures.source == CASE], index
+        )
 
 
-def _list_keys(fixtures: Sequence[SourcedFixture], case_index: int | None) -> Iterator[FixtureKey]:
-    for fixture in fixtures:
-        yield from (FixtureKey(fixture.tool, number, case_index) for number in fixture.numbers)
+def _list_keys(fixtures: Sequence[SourcedToolFixtures], case_index: int | None) -> Iterator[FixtureKey]:
+    for tool_fixtures in fixtures:
+        yield from (FixtureKey(tool_fixtures.tool, number, case_index) for number in tool_fixtures.numbers)
 
 
 def name_answering_fixture(attempt: EvalAttempt, call_id: str) -> str:
     """Return the fixture that answered a call of an attempt, in words; "" if none did."""
     for answer in json.loads(attempt.fixture_answers):
         if call_id and answer["call"] == call_id:
-            name = "mocked by a model" if answer["number"] == MOCK else f"fixture {answer['number']}"
+            name = "mock" if answer["number"] == MOCK else f"fixture {answer['number']}"
             return f"{name} of the {answer['source']}"
     return ""

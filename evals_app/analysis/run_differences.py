@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from evals_app.analysis.comparability import digest_json, read_judging
 from evals_app.analysis.comparison import RunDifference
 from evals_app.models import EvalRun
-from evals_app.variants.variant import ORIGINAL, Variant
+from evals_app.variants.variant import ORIGINAL, read_run_variant
 from sessions_app import prices
 from sessions_app.store.short_texts import join_names
 
@@ -69,7 +69,8 @@ def _name_prices(run: EvalRun) -> str:
 
 def name_variant(run: EvalRun) -> str:
     """Return the name of a run's variant with its hash, or that it ran the original."""
-    return f"{Variant.from_json(run.variant).name} {run.variant_hash[:6]}" if run.variant else ORIGINAL
+    variant = read_run_variant(run)
+    return f"{variant.name} {run.variant_hash[:6]}" if variant else ORIGINAL
 
 
 def _shorten_revision(revision: str) -> str:

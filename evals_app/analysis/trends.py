@@ -20,7 +20,7 @@ from evals_app.analysis.comparison import RunDifference
 from evals_app.analysis.outcomes import CaseKey
 from evals_app.analysis.run_differences import read_currency, read_differences
 from evals_app.analysis.statistics import Rate
-from evals_app.models import IS_OF_THE_AGENT, EvalAttempt, EvalRun, EvalSet
+from evals_app.models import COUNTS_IN_HISTORY, EvalAttempt, EvalRun, EvalSet
 from evals_app.runs.attempt_status import HAS_OUTCOME
 from sessions_app.presentation.plots import PlotArea, points_text
 
@@ -111,7 +111,7 @@ def read_evalset_trend(evalset: EvalSet, page: str = "") -> EvalsetTrend:
     """Return the trend of an evalset over its newest runs that have ended, without variants and repeats of a part."""
     not_ended = (*EvalRun.ACTIVE, EvalRun.Status.FAILED)
     runs = EvalRun.objects.select_related("version").filter(evalset=evalset).exclude(status__in=not_ended)
-    newest = runs.filter(IS_OF_THE_AGENT).order_by("-created_at")
+    newest = runs.filter(COUNTS_IN_HISTORY).order_by("-created_at")
     shown_runs = list(newest.defer("traceback", "version__content")[:RUNS])[::-1]
     stops = _read_stops(shown_runs)
     points = list(_iter_points(shown_runs, stops))

@@ -15,7 +15,7 @@ from evals_app.analysis.statistics import Rate
 from evals_app.analysis.stored_outcomes import read_outcomes
 from evals_app.models import EvalRun
 from evals_app.runs.variant_orders import list_variant_runs
-from evals_app.variants.variant import Variant
+from evals_app.variants.variant import Variant, read_run_variant
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class VariantColumn:
 
 
 @dataclass(frozen=True)
-class MatrixRow:
+class VariantRow:
     """A case: its outcomes with the original, and for each variant the comparison; None without one."""
 
     key: CaseKey
@@ -47,7 +47,7 @@ class VariantMatrix:
 
     original: EvalRun
     columns: Sequence[VariantColumn]
-    rows: Sequence[MatrixRow]
+    rows: Sequence[VariantRow]
 
     @property
     def rate(self) -> Rate:
@@ -70,15 +70,16 @@ def read_matrix(original: EvalRun) -> VariantMatrix | None:
     columns = [
         VariantColumn(
             run,
-            Variant.from_json(run.variant),
+            variant,
             None if run.active or original.active else baselines.compare_runs(original, run),
         )
         for run in variant_runs
+        if (variant := read_run_variant(run))
     ]
     outcomes = read_outcomes(original)
     keys = [case.key for case in read_cases(original.version) if outcomes[case.key].ran]
     rows = [
-        MatrixRow(key, outcomes[key], [(column, column.changes.get(key)) for column in columns])
+        VariantRow(key, outcomes[key], [(column, column.changes.get(key)) for column in columns])
         for key in keys
     ]
     return VariantMatrix(original, columns, rows)

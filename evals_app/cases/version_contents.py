@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from evals_app.files.fixtures import FIXTURES, SourcedFixture, merge_fixtures, read_case_fixtures
+from evals_app.files.fixtures import FIXTURES, SourcedToolFixtures, merge_fixtures, read_case_fixtures
 from evals_app.models import EvalSetVersion
 
 CACHED_VERSIONS = 2
@@ -26,12 +26,12 @@ def read_cases(pk: int, digest: str) -> Sequence[Mapping[str, Any]]:
 
 
 @lru_cache(maxsize=128)
-def read_fixtures(pk: int, digest: str) -> Sequence[Sequence[SourcedFixture]]:
+def read_fixtures(pk: int, digest: str) -> Sequence[Sequence[SourcedToolFixtures]]:
     """Return the fixtures of each case of a version, with those of the evalset, in file order."""
     return read_case_fixtures(_read_content(pk, digest))
 
 
-def read_shared_fixtures(pk: int, digest: str) -> Sequence[SourcedFixture]:
+def read_shared_fixtures(pk: int, digest: str) -> Sequence[SourcedToolFixtures]:
     """Return the fixtures of the evalset of a version, which its cases share."""
     return merge_fixtures(_read_content(pk, digest).get(FIXTURES) or [], ())
 

@@ -21,7 +21,7 @@ from evals_app.metrics.score_text import describe_score, format_score
 from evals_app.models import RETRY, EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.progress import elapsed_seconds, format_estimate, time_left
 from evals_app.runs.writes.outcomes import Outcome
-from evals_app.variants.variant import Variant
+from evals_app.variants.variant import read_run_variant
 from sessions_app.store.database.stopwatch import Stopwatch
 from sessions_app.store.short_texts import join_names
 
@@ -138,12 +138,10 @@ class Console:
             self._write_line(f"{run.evalset.path}: {tried_again.text} (run {run.id}). First outcomes count.")
 
     def write_unused_fixtures(self, run: EvalRun) -> None:
-        """Write which fixtures of a run answered no call, if there are some."""
+        """Write the unused fixtures of a run, if there are any."""
         fixtures = fixture_use.read_run_fixtures(run)
         if fixtures and fixtures.unused:
-            self._write_detail(
-                f"{run.evalset.path}: no call used {join_names(fixtures.unused)}", "unused", "33"
-            )
+            self._write_detail(f"{run.evalset.path}: {join_names(fixtures.unused)}", "unused", "33")
 
     def write_gate_result(self, result: GateResult) -> None:
         """Write the comparison of a run with its baseline, and why the build fails."""
@@ -237,11 +235,12 @@ class Console:
 
 def _describe_extent(run: EvalRun) -> str:
     """Return the number of cases and repetitions of a run; of a retry, its attempts and the run of their outcomes."""
-    variant = f", variant {Variant.from_json(run.variant).name!r}" if run.variant else ""
+    variant = read_run_variant(run)
+    name = f", variant {variant.name!r}" if variant else ""
     if run.source == RETRY:
-        return f"{run.total} attempt{'s' * (run.total != 1)} of run {run.repeats_id} again{variant}"
+        return f"{run.total} attempt{'s' * (run.total != 1)} of run {run.repeats_id} again{name}"
     cases = run.total // run.num_runs
-    return f"{cases} case{'s' * (cases != 1)}{f' × {run.num_runs}' if run.num_runs > 1 else ''}{variant}"
+    return f"{cases} case{'s' * (cases != 1)}{f' × {run.num_runs}' if run.num_runs > 1 else ''}{name}"
 
 
 def _case_name(attempt: EvalAttempt) -> str:

@@ -217,7 +217,7 @@ def disable_client_retries(request: LlmRequest) -> None:
         options.retry_options = types.HttpRetryOptions(attempts=1)
 
 
-def describe_tool(tool: BaseTool, description: str) -> BaseTool:
+def copy_with_description(tool: BaseTool, description: str) -> BaseTool:
     """Return a copy of a tool whose declaration has another description, made as ADK's toolsets rename tools."""
     described = copy.copy(tool)
     described.description = description

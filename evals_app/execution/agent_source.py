@@ -103,7 +103,12 @@ def find_source(agents: AgentsFolder, app_name: str) -> AgentSource:
 
 
 async def load_source(source: AgentSource) -> LoadedAgent:
-    """Return the agent of a source, and the app that wraps it."""
+    """Return the agent of a source, and the app that wraps it.
+
+    Raises:
+        TypeError: a module has neither an agent nor a factory of one under the name.
+        Exception: the agent's code or ADK's loader fails.
+    """
     loaded = source.load()
     return await loaded if isinstance(loaded, Awaitable) else loaded
 

@@ -26,7 +26,7 @@ from typing_extensions import override
 
 from evals_app.execution import _adk, nested_calls, reached_states, scoring
 from evals_app.execution.evaluators import MetricUnavailable, evaluator_class
-from evals_app.execution.fixtures import CaseFixtures, FixturePlugin, create_fixtures
+from evals_app.execution.fixtures import FixturePlugin, FixturesByCase, create_fixture_plugin
 from evals_app.execution.judge_models import ModelLog, sum_tokens
 from evals_app.execution.model_retry import Retries, RetryPlugin
 from evals_app.execution.rate_limiter import RateLimiter
@@ -84,7 +84,7 @@ class RunPlan:
     metrics: Sequence[EvalMetric]
     cases: Sequence[EvalCase]
     policy: ReplayPolicy = ReplayPolicy()
-    fixtures: CaseFixtures = ()
+    fixtures: FixturesByCase = ()
     retry_seconds: float | None = RETRY_SECONDS
     rate_limits: RateLimits = NO_LIMITS
     waiting: Callable[[EvalAttempt], None] | None = None
@@ -169,7 +169,7 @@ async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
     try:
         _require_replayable_models(plan)
         trial.replay = await units_of_work.read(create_replay, plan.policy, attempt)
-        trial.fixtures = create_fixtures(plan.fixtures, attempt)
+        trial.fixtures = create_fixture_plugin(plan.fixtures, attempt)
         trial.actual = actual = await _run_conversation(plan, case, attempt.realm, trial)
         _require_undisturbed(trial)
         _require_all_turns(case, actual)

@@ -25,7 +25,7 @@ from evals_app.runs.replay.policy import ReplayPolicy
 from evals_app.runs.rerun import HasChanged
 from evals_app.runs.writes import model_usage, runs
 from evals_app.runs.writes.outcomes import ProcessFacts, RunFacts
-from evals_app.variants.variant import Variant
+from evals_app.variants.variant import read_run_variant
 from sessions_app.delivery.failure import Failure
 from sessions_app.store.database import retry
 from sessions_app.store.database.stopwatch import Stopwatch
@@ -118,8 +118,8 @@ async def load_plan(
     """
     process_facts.watch_environment()
     agent, app = await load_source(agent_source)
-    if run.variant:
-        agent, app = apply_variant(Variant.from_json(run.variant), agent, app)
+    if variant := read_run_variant(run):
+        agent, app = apply_variant(variant, agent, app)
     config = evaluators.read_config(json.loads(run.config))
     folder = agent_source.folder
     plan = RunPlan(

@@ -14,7 +14,7 @@ from sessions_app.agents.folder import AgentsFolder
 from sessions_app.store.errors import BadInput
 
 
-def check_agent(agents: AgentsFolder, app_name: str, variants: Sequence[Variant]) -> None:
+def require_applicable(agents: AgentsFolder, app_name: str, variants: Sequence[Variant]) -> None:
     """Require that an agent can be loaded, and that variants can be applied to it.
 
     Raises:

@@ -18,7 +18,8 @@ from google.genai import types
 from pydantic import ValidationError
 
 from evals_app.execution import _adk
-from sessions_app.file_problems import describe_error, format_path
+from evals_app.execution.agent_tree import read_tool_name
+from evals_app.execution.validation_errors import describe_first_error
 from sessions_app.store.errors import BadInput
 from sessions_app.store.short_texts import join_names
 
@@ -29,22 +30,25 @@ INSTRUCTIONS = ("instruction", "global_instruction")
 """Fields that may also be functions, which a variant cannot replace."""
 
 LLM_FIELDS = (
-    *INSTRUCTIONS,
-    *(
-        "static_instruction",
-        "description",
-        "model",
-        "generate_content_config",
-        "output_key",
-        "include_contents",
-    ),
-    *("planner", "disallow_transfer_to_parent", "disallow_transfer_to_peers", "tools", "sub_agents"),
+    "instruction",
+    "global_instruction",
+    "static_instruction",
+    "description",
+    "model",
+    "generate_content_config",
+    "output_key",
+    "include_contents",
+    "planner",
+    "disallow_transfer_to_parent",
+    "disallow_transfer_to_peers",
+    "tools",
+    "sub_agents",
 )
 """Fields of an agent with a model."""
 
 
 @dataclass(frozen=True)
-class AgentChanges:
+class AgentOverrides:
     """Changes of one agent.
 
     Attributes:
@@ -60,7 +64,7 @@ class AgentChanges:
     removed_agents: frozenset[str] = frozenset()
 
 
-def read_changes(agent: BaseAgent, fields: Mapping[str, Any]) -> AgentChanges:
+def read_changes(agent: BaseAgent, fields: Mapping[str, Any]) -> AgentOverrides:
     """Return the changes of an agent, checked against it.
 
     Args:
@@ -73,14 +77,14 @@ def read_changes(agent: BaseAgent, fields: Mapping[str, Any]) -> AgentChanges:
     known_fields = list_fields(agent)
     for name in fields:
         if name not in known_fields:
-            raise _refuse_field(agent, name, known_fields)
+            raise _field_error(agent, name, known_fields)
         if name in INSTRUCTIONS and callable(getattr(agent, name)):
             raise BadInput(
                 f"{subject}: its {name} is a function, which a variant cannot replace.",
                 hint="Change the function, or give the agent a text.",
             )
     tools, sub_agents = fields.get("tools", {}), fields.get("sub_agents", {})
-    changes = AgentChanges(
+    changes = AgentOverrides(
         _read_values(agent, fields),
         frozenset(tools.get("remove", ())),
         dict(tools.get("describe", {})),
@@ -98,7 +102,7 @@ def list_fields(agent: BaseAgent) -> tuple[str, ...]:
     return ("description", "sub_agents", *(("max_iterations",) if isinstance(agent, LoopAgent) else ()))
 
 
-def _refuse_field(agent: BaseAgent, name: str, known_fields: Iterable[str]) -> BadInput:
+def _field_error(agent: BaseAgent, name: str, known_fields: Iterable[str]) -> BadInput:
     exists = name in type(agent).model_fields
     rule = f"its {name} cannot be varied" if exists else f"{type(agent).__name__} has no field {name!r}"
     hint = f"Fields of {agent.name} that a variant may replace: {', '.join(known_fields)}."
@@ -110,7 +114,7 @@ def _read_values(agent: BaseAgent, fields: Mapping[str, Any]) -> dict[str, Any]:
     values = {name: value for name, value in fields.items() if name not in {"tools", "sub_agents"}}
     if "model" in values:
         _check_model(agent, values["model"])
-    _check_connection(agent, values.get("generate_content_config"))
+    _refuse_http_options(agent, values.get("generate_content_config"))
     if "static_instruction" in values and not isinstance(values["static_instruction"], str | None):
         raise BadInput(f"agent {agent.name!r}: static_instruction must be text.", hint="Give a text or null.")
     agent_class: Callable[..., BaseAgent] = next(
@@ -123,19 +127,18 @@ def _read_values(agent: BaseAgent, fields: Mapping[str, Any]) -> dict[str, Any]:
             warnings.simplefilter("ignore")
             probe = agent_class(name="probe", **values)
     except ValidationError as error:
-        raise _refuse_value(agent, error) from error
-    read = {name: getattr(probe, name) for name in values}
-    if isinstance(agent, LlmAgent) and "generate_content_config" in read:
-        read["generate_content_config"] = _keep_connection(agent, read["generate_content_config"])
-    return read
+        raise _value_error(agent, error) from error
+    new_values = {name: getattr(probe, name) for name in values}
+    if isinstance(agent, LlmAgent) and "generate_content_config" in new_values:
+        config = new_values["generate_content_config"]
+        new_values["generate_content_config"] = _keep_http_options(agent, config)
+    return new_values
 
 
-def _refuse_value(agent: BaseAgent, error: ValidationError, *outer: str) -> BadInput:
-    """Return the error of a value. `outer`: the path of the value that was validated."""
-    fault = error.errors()[0]
-    path = format_path([*outer, *(part for part in fault["loc"] if part != "str")])
-    reason = describe_error(fault).rstrip(".")
-    return BadInput(f"agent {agent.name!r}: {path} {reason}.", hint="Give a value as ADK's class has it.")
+def _value_error(agent: BaseAgent, error: ValidationError, *parent_path: str) -> BadInput:
+    """Return the error of a value. `parent_path`: where the value is that was validated."""
+    reason = describe_first_error(error, *parent_path)
+    return BadInput(f"agent {agent.name!r}: {reason}.", hint="See this field in ADK's class.")
 
 
 def _check_model(agent: BaseAgent, name: Any) -> None:
@@ -160,17 +163,17 @@ def _read_planner(agent: BaseAgent, value: Any) -> BuiltInPlanner | None:
         return None
     if not isinstance(value, dict) or set(value) != {"thinking_config"}:
         raise BadInput(
-            f"agent {agent.name!r}: a planner can only be ADK's BuiltInPlanner, by its thinking_config.",
-            hint="Give {thinking_config: {…}}, or null for no planner.",
+            f"agent {agent.name!r}: planner must be {{thinking_config: {{…}}}} or null.",
+            hint="Only ADK's BuiltInPlanner can be set.",
         )
     try:
         thinking_config = types.ThinkingConfig.model_validate(value["thinking_config"])
     except ValidationError as error:
-        raise _refuse_value(agent, error, "planner", "thinking_config") from error
+        raise _value_error(agent, error, "planner", "thinking_config") from error
     return BuiltInPlanner(thinking_config=thinking_config)
 
 
-def _check_connection(agent: BaseAgent, config: Any) -> None:
+def _refuse_http_options(agent: BaseAgent, config: Any) -> None:
     if isinstance(config, dict) and config.keys() & {"http_options", "httpOptions"}:
         raise BadInput(
             f"agent {agent.name!r}: generate_content_config.http_options cannot be varied.",
@@ -178,37 +181,33 @@ def _check_connection(agent: BaseAgent, config: Any) -> None:
         )
 
 
-def _keep_connection(agent: LlmAgent, config: types.GenerateContentConfig) -> types.GenerateContentConfig:
+def _keep_http_options(agent: LlmAgent, config: types.GenerateContentConfig) -> types.GenerateContentConfig:
     """Return a generation config with the agent's own options of the connection."""
     current = agent.generate_content_config
     return config.model_copy(update={"http_options": current.http_options}) if current else config
 
 
-def name_tool(tool: Any) -> str:
-    """Return the name of a tool of an agent; "" for a toolset, whose tools are known only while the agent runs."""
-    if isinstance(tool, BaseTool):
-        return tool.name
-    return FunctionTool(func=tool).name if callable(tool) else ""
-
-
-def describe_tool(tool: Any, description: str) -> BaseTool:
+def copy_with_description(tool: Any, description: str) -> BaseTool:
     """Return a copy of a function or tool of an agent with another description."""
-    return _adk.describe_tool(tool if isinstance(tool, BaseTool) else FunctionTool(func=tool), description)
+    return _adk.copy_with_description(
+        tool if isinstance(tool, BaseTool) else FunctionTool(func=tool), description
+    )
 
 
-def _check_tools(agent: BaseAgent, changes: AgentChanges) -> None:
+def _check_tools(agent: BaseAgent, changes: AgentOverrides) -> None:
     tools = agent.tools if isinstance(agent, LlmAgent) else []
-    names = [name for name in map(name_tool, tools) if name]
+    names = [name for name in map(read_tool_name, tools) if name]
     for name in [*changes.removed_tools, *changes.descriptions]:
         if name not in names:
-            raise _refuse_name(agent, "tool", name, names, _explain_toolsets(tools))
+            raise _name_error(agent, "tool", name, names, _explain_toolsets(tools))
         if name in changes.removed_tools and name in changes.descriptions:
             raise BadInput(
-                f"agent {agent.name!r}: the tool {name!r} is removed and described.", hint="Do one of both."
+                f"agent {agent.name!r}: the tool {name!r} is removed and described.",
+                hint="Remove it or describe it, not both.",
             )
     for tool in tools:
-        if (name := name_tool(tool)) in changes.descriptions and not _adk.is_declared(
-            describe_tool(tool, "")
+        if (name := read_tool_name(tool)) in changes.descriptions and not _adk.is_declared(
+            copy_with_description(tool, "")
         ):
             raise BadInput(
                 f"agent {agent.name!r}: the tool {name!r} is built into the model and has no description.",
@@ -217,17 +216,17 @@ def _check_tools(agent: BaseAgent, changes: AgentChanges) -> None:
 
 
 def _explain_toolsets(tools: Iterable[Any]) -> str:
-    toolsets = dict.fromkeys(type(tool).__name__ for tool in tools if not name_tool(tool))
+    toolsets = dict.fromkeys(type(tool).__name__ for tool in tools if not read_tool_name(tool))
     if not toolsets:
         return ""
     return f" Tools of {join_names([*toolsets])} are known only while the agent runs, and cannot be varied."
 
 
-def _check_sub_agents(agent: BaseAgent, changes: AgentChanges) -> None:
+def _check_sub_agents(agent: BaseAgent, changes: AgentOverrides) -> None:
     names = [child.name for child in agent.sub_agents]
     for name in sorted(changes.removed_agents):
         if name not in names:
-            raise _refuse_name(agent, "sub-agent", name, names)
+            raise _name_error(agent, "sub-agent", name, names)
     held = [value for name, value in agent if name not in {"sub_agents", "parent_agent"}]
     for child in agent.sub_agents:
         if child.name in changes.removed_agents and any(value is child for value in held):
@@ -238,6 +237,6 @@ def _check_sub_agents(agent: BaseAgent, changes: AgentChanges) -> None:
             )
 
 
-def _refuse_name(agent: BaseAgent, kind: str, name: str, names: list[str], note: str = "") -> BadInput:
+def _name_error(agent: BaseAgent, kind: str, name: str, names: list[str], note: str = "") -> BadInput:
     listed = f"Its {kind}s: {join_names(names, MAX_NAMES)}." if names else f"It has no {kind}s."
     return BadInput(f"agent {agent.name!r} has no {kind} {name!r}.{note}", hint=listed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
@@ -17,7 +17,8 @@ from google.adk.apps.app import App
 from google.adk.tools.agent_tool import AgentTool
 
 from evals_app.execution._adk import Agent
-from evals_app.execution.variant_fields import MAX_NAMES, AgentChanges, describe_tool, name_tool, read_changes
+from evals_app.execution.agent_tree import iter_agents, list_agents, read_field_values, read_tool_name
+from evals_app.execution.variant_fields import MAX_NAMES, AgentOverrides, copy_with_description, read_changes
 from evals_app.variants.variant import Variant
 from sessions_app.store.errors import BadInput
 from sessions_app.store.short_texts import join_names
@@ -30,22 +31,27 @@ def apply_variant(variant: Variant, agent: Agent, app: App | None) -> tuple[Agen
         BadInput: an agent, field, tool or model does not exist, cannot be varied, or a value has the wrong type.
     """
     try:
-        changes = _read_all_changes(variant, agent)
+        root = _require_agent_tree(agent)
+        changes = _read_all_changes(variant, root)
     except BadInput as error:
         raise BadInput(f"Variant {variant.name!r}: {error.message}", hint=error.hint) from error
-    varied: Agent = agent if not isinstance(agent, BaseAgent) else _TreeCopy(changes).copy_agent(agent)
+    varied = _TreeCopy(changes).copy_agent(root)
     return varied, app and app.model_copy(update={"root_agent": varied})
 
 
-def _read_all_changes(variant: Variant, root: Agent) -> dict[int, AgentChanges]:
-    """Return the changes by the identity of the agent."""
+def _require_agent_tree(root: Agent) -> BaseAgent:
     if not isinstance(root, BaseAgent):
         raise BadInput(
             f"{root.name!r} is a {type(root).__name__}, whose nodes a variant cannot change.",
             hint="A variant changes agents, their sub-agents and agents that are tools.",
         )
+    return root
+
+
+def _read_all_changes(variant: Variant, root: BaseAgent) -> dict[int, AgentOverrides]:
+    """Return the changes by the identity of the agent."""
     agents: dict[str, list[BaseAgent]] = defaultdict(list)
-    for agent in _iter_agents(root):
+    for agent in iter_agents(root):
         agents[agent.name].append(agent)
     changes = {}
     for name, fields in variant.patch.items():
@@ -61,40 +67,10 @@ def _read_all_changes(variant: Variant, root: Agent) -> dict[int, AgentChanges]:
     return changes
 
 
-def _iter_agents(root: BaseAgent) -> Iterator[BaseAgent]:
-    """Yield each agent of a tree once, also those that are tools or in fields of other agents."""
-    seen: set[int] = set()
-    waiting = [root]
-    while waiting:
-        agent = waiting.pop(0)
-        if id(agent) in seen:
-            continue
-        seen.add(id(agent))
-        yield agent
-        waiting += agent.sub_agents
-        waiting += [tool.agent for tool in _list_tools(agent) if isinstance(tool, AgentTool)]
-        waiting += [held for value in _held_values(agent).values() for held in _agents_in(value)]
-
-
-def _list_tools(agent: BaseAgent) -> list[Any]:
-    return agent.tools if isinstance(agent, LlmAgent) else []
-
-
-def _held_values(agent: BaseAgent) -> dict[str, Any]:
-    """Return the fields and private attributes of an agent that may hold other agents of people's own classes."""
-    fields = {name: value for name, value in agent if name not in {"sub_agents", "parent_agent", "tools"}}
-    return fields | (agent.__pydantic_private__ or {})
-
-
-def _agents_in(value: Any) -> list[BaseAgent]:
-    values = value if isinstance(value, list | tuple) else [value]
-    return [item for item in values if isinstance(item, BaseAgent)]
-
-
 class _TreeCopy:
     """Copies a tree of agents. An agent that several others refer to is copied once."""
 
-    def __init__(self, changes: Mapping[int, AgentChanges]) -> None:
+    def __init__(self, changes: Mapping[int, AgentOverrides]) -> None:
         self._changes = changes
         self._copies: dict[int, BaseAgent] = {}
 
@@ -105,7 +81,7 @@ class _TreeCopy:
         return self._copies[id(agent)]
 
     def _copy_once(self, agent: BaseAgent) -> BaseAgent:
-        changes = self._changes.get(id(agent), AgentChanges())
+        changes = self._changes.get(id(agent), AgentOverrides())
         update: dict[str, Any] = {
             "sub_agents": [
                 self.copy_agent(child)
@@ -116,7 +92,9 @@ class _TreeCopy:
         if isinstance(agent, LlmAgent):
             update["tools"] = self._copy_tools(agent.tools, changes)
         held = {
-            name: self._copy_held(value) for name, value in _held_values(agent).items() if _agents_in(value)
+            name: self._copy_agents_in(value)
+            for name, value in read_field_values(agent).items()
+            if list_agents(value)
         }
         fields = {name: value for name, value in held.items() if name in type(agent).model_fields}
         copied = agent.clone(update={**update, **fields, **changes.values})
@@ -124,21 +102,21 @@ class _TreeCopy:
             setattr(copied, name, held[name])
         return copied
 
-    def _copy_tools(self, tools: list[Any], changes: AgentChanges) -> list[Any]:
+    def _copy_tools(self, tools: list[Any], changes: AgentOverrides) -> list[Any]:
         copied_tools = []
         for tool in tools:
-            name = name_tool(tool)
+            name = read_tool_name(tool)
             if name and name in changes.removed_tools:
                 continue
             if isinstance(tool, AgentTool):
                 tool = copy.copy(tool)
                 tool.agent = self.copy_agent(tool.agent)
             if name in changes.descriptions:
-                tool = describe_tool(tool, changes.descriptions[name])
+                tool = copy_with_description(tool, changes.descriptions[name])
             copied_tools.append(tool)
         return copied_tools
 
-    def _copy_held(self, value: Any) -> Any:
+    def _copy_agents_in(self, value: Any) -> Any:
         if isinstance(value, BaseAgent):
             return self.copy_agent(value)
         return type(value)(self.copy_agent(item) if isinstance(item, BaseAgent) else item for item in value)

@@ -51,14 +51,14 @@ def _is_pattern(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _has_pattern(pattern: str, value: Any) -> bool:
+def _matches_pattern(pattern: str, value: Any) -> bool:
     return isinstance(value, str) and re.search(pattern, value) is not None
 
 
-def _has_subset(expected: Any, value: Any) -> bool:
+def _contains(expected: Any, value: Any) -> bool:
     """Tell whether an object has all expected members, recursively, or a list all expected items."""
     if isinstance(expected, Mapping) and isinstance(value, Mapping):
-        return all(name in value and _has_subset(inner, value[name]) for name, inner in expected.items())
+        return all(name in value and _contains(inner, value[name]) for name, inner in expected.items())
     if isinstance(expected, list) and isinstance(value, list):
         return _remove_items(expected, value) is not None
     return json_equal(expected, value)
@@ -69,7 +69,7 @@ def _has_same_items(expected: Sequence[Any], value: Any) -> bool:
 
 
 def _remove_items(removed: Sequence[Any], items: Sequence[Any]) -> list[Any] | None:
-    """Return the items of a list that remain without others, each taken once; None if one is not there."""
+    """Return `items` without one occurrence of each of `removed`; None if one is missing."""
     remaining = list(items)
     for item in removed:
         index = next((index for index, other in enumerate(remaining) if json_equal(item, other)), None)
@@ -93,8 +93,8 @@ TYPES: Mapping[str, Callable[[Any], bool]] = {
 MATCHERS: Mapping[str, Matcher] = {
     "any": Matcher("true", lambda value: value is True, lambda _, value: True),
     "range": Matcher("[minimum, maximum], one of which may be null", _is_range, _is_in_range),
-    "regex": Matcher("a regular expression", _is_pattern, _has_pattern),
-    "subset": Matcher("an object or a list", lambda value: isinstance(value, dict | list), _has_subset),
+    "regex": Matcher("a regular expression", _is_pattern, _matches_pattern),
+    "subset": Matcher("an object or a list", lambda value: isinstance(value, dict | list), _contains),
     "type": Matcher(
         f"one of {', '.join(TYPES)}",
         lambda value: isinstance(value, str) and value in TYPES,

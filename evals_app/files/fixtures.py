@@ -29,7 +29,10 @@ MATCH_ARGS, TIMES = "devui_match_args", "devui_times"
 MOCK = 0
 """Number of the fixture in which a model mocks the tool. Injections count from 1."""
 
-MOCK_STRATEGIES = {"MOCK_STRATEGY_UNSPECIFIED": 0, "MOCK_STRATEGY_TOOL_SPEC": 1}
+MOCKED = 1
+"""Number of ADK's strategy in which a model mocks a tool."""
+
+MOCK_STRATEGIES = {"MOCK_STRATEGY_UNSPECIFIED": 0, "MOCK_STRATEGY_TOOL_SPEC": MOCKED}
 """ADK's strategies by name; its files hold the numbers. ADK has not implemented its third one."""
 
 MAX_LATENCY_S = 120
@@ -67,50 +70,55 @@ class Injection(FixtureModel):
 
     @model_validator(mode="after")
     def require_one_answer(self) -> Injection:
-        """Check that there is either an error or a response, as ADK does: an empty response is none."""
+        """Check that there is either an error or a response, as ADK does: an empty response is none.
+
+        Raises:
+            ValueError: there are both, or neither.
+        """
         if bool(self.injected_error) == bool(self.injected_response):
-            raise ValueError("needs exactly one of injected_error and injected_response, which is not empty")
+            raise ValueError("needs either injected_error or a non-empty injected_response")
         return self
 
 
-class ToolFixture(FixtureModel):
-    """Fixtures of a tool: injections, the first of which that fits answers, and then perhaps a model."""
+class ToolFixtures(FixtureModel):
+    """Injections, tried in order, and optionally a mock that answers the remaining calls."""
 
     tool_name: str = Field(min_length=1)
     injection_configs: list[Injection] = Field(default_factory=list)
     mock_strategy_type: Literal["MOCK_STRATEGY_UNSPECIFIED", "MOCK_STRATEGY_TOOL_SPEC", 0, 1] = 0
 
     @model_validator(mode="after")
-    def require_injection_or_mock(self) -> ToolFixture:
-        """Check that something can answer, as ADK does."""
-        if (
-            not self.injection_configs
-            and MOCK_STRATEGIES.get(str(self.mock_strategy_type), self.mock_strategy_type) == 0
-        ):
+    def require_injection_or_mock(self) -> ToolFixtures:
+        """Check that something can answer, as ADK does.
+
+        Raises:
+            ValueError: there is neither an injection nor a mock.
+        """
+        if not self.injection_configs and not is_mock_strategy(self.mock_strategy_type):
             raise ValueError("needs injection_configs, or the mock_strategy_type MOCK_STRATEGY_TOOL_SPEC")
         return self
 
 
-def require_distinct_tools(fixtures: Sequence[ToolFixture]) -> Sequence[ToolFixture]:
+def require_distinct_tools(fixtures: Sequence[ToolFixtures]) -> Sequence[ToolFixtures]:
     """Return the fixtures of an evalset or of a case if each tool has one object.
 
     Raises:
         ValueError: a tool has several.
     """
-    counts = Counter(fixture.tool_name for fixture in fixtures)
+    counts = Counter(tool_fixtures.tool_name for tool_fixtures in fixtures)
     if repeated := [name for name, count in counts.items() if count > 1]:
         raise ValueError(
-            f"has two objects for the tool {repeated[0]!r}: write one with all injection_configs"
+            f"has several objects for the tool {repeated[0]!r}: combine their injection_configs in one"
         )
     return fixtures
 
 
-Fixtures = Annotated[list[ToolFixture], AfterValidator(require_distinct_tools)]
+Fixtures = Annotated[list[ToolFixtures], AfterValidator(require_distinct_tools)]
 
 
 @dataclass(frozen=True)
-class SourcedFixture:
-    """Fixtures of a tool (JSON of `ToolFixture`) with the place where they are written."""
+class SourcedToolFixtures:
+    """Fixtures of a tool (JSON of `ToolFixtures`) with the place where they are written."""
 
     source: str
     data: Json
@@ -136,15 +144,20 @@ class SourcedFixture:
         return [*range(1, len(self.injections) + 1), *([MOCK] if self.is_mocked else [])]
 
 
-def merge_fixtures(of_evalset: Iterable[Json], of_case: Iterable[Json]) -> list[SourcedFixture]:
+def merge_fixtures(
+    evalset_fixtures: Iterable[Json], case_fixtures: Iterable[Json]
+) -> list[SourcedToolFixtures]:
     """Return the fixtures of a case: its own, and those of the evalset for other tools."""
-    own = [SourcedFixture(CASE, data) for data in of_case]
-    own_tools = {fixture.tool for fixture in own}
-    shared = (SourcedFixture(EVALSET, data) for data in of_evalset)
-    return [*own, *(fixture for fixture in shared if fixture.tool not in own_tools)]
+    own_fixtures = [SourcedToolFixtures(CASE, data) for data in case_fixtures]
+    own_tools = {tool_fixtures.tool for tool_fixtures in own_fixtures}
+    shared_fixtures = (SourcedToolFixtures(EVALSET, data) for data in evalset_fixtures)
+    return [
+        *own_fixtures,
+        *(tool_fixtures for tool_fixtures in shared_fixtures if tool_fixtures.tool not in own_tools),
+    ]
 
 
-def read_case_fixtures(content: Json) -> list[list[SourcedFixture]]:
+def read_case_fixtures(content: Json) -> list[list[SourcedToolFixtures]]:
     """Return the fixtures of each case of an evalset (JSON, snake case), in file order."""
-    of_evalset = content.get(FIXTURES) or []
-    return [merge_fixtures(of_evalset, case.get(FIXTURES) or []) for case in content["eval_cases"]]
+    evalset_fixtures = content.get(FIXTURES) or []
+    return [merge_fixtures(evalset_fixtures, case.get(FIXTURES) or []) for case in content["eval_cases"]]

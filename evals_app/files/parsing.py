@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 
 from evals_app.files import legacy, plain_yaml, schema
 from evals_app.files.content import TURN_STATES
-from evals_app.files.fixtures import FIXTURES, ToolFixture
+from evals_app.files.fixtures import FIXTURES, ToolFixtures
 from evals_app.files.problems import from_pydantic
 from sessions_app.file_problems import BadFile, FileProblem
 from sessions_app.store import text_input
@@ -52,11 +52,13 @@ class EvalSetContent:
     format: str
     form: str
     warnings: list[str] = field(default_factory=list)
-    fixtures: list[ToolFixture] = field(default_factory=list)
+    fixtures: list[ToolFixtures] = field(default_factory=list)
 
     def as_adk(self) -> dict[str, Any]:
         """Return the evalset in ADK's present form, snake case, without unset fields."""
-        fixtures = [fixture.model_dump(mode="json", exclude_unset=True) for fixture in self.fixtures]
+        fixtures = [
+            tool_fixtures.model_dump(mode="json", exclude_unset=True) for tool_fixtures in self.fixtures
+        ]
         return {
             "eval_set_id": self.eval_set_id,
             "name": self.name or None,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from django.db.models import Avg, Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 
-from evals_app.models import IS_OF_THE_AGENT, RETRY, EvalAttempt, EvalRun, EvalSet
+from evals_app.models import COUNTS_IN_HISTORY, RETRY, EvalAttempt, EvalRun, EvalSet
 from evals_app.runs import attempt_status, rerun
 from evals_app.runs.limits import MAX_PARALLELISM, STEP_S
 from sessions_app.runs import job_queue
@@ -167,7 +167,7 @@ def time_left(mean: float, waiting: int, ages: Sequence[float], parallelism: int
 
 def newest_runs(evalsets: QuerySet[EvalSet]) -> dict[int, EvalRun]:
     """Return the newest run of each evalset that has one, by its key, except variants and repeats of a part."""
-    runs = EvalRun.objects.filter(IS_OF_THE_AGENT, evalset=OuterRef("pk"))
+    runs = EvalRun.objects.filter(COUNTS_IN_HISTORY, evalset=OuterRef("pk"))
     newest = runs.order_by("-created_at").values("pk")[:1]
     ids = evalsets.annotate(newest_run=Subquery(newest)).values_list("newest_run", flat=True)
     newest_rows = EvalRun.objects.filter(pk__in=[run_id for run_id in ids if run_id])

@@ -16,7 +16,7 @@ from evals_app.models import CONFIRMATION, RETRY, EvalAttempt, EvalRun
 from evals_app.runs import attempt_status
 from evals_app.runs.limits import QUOTAS, EvalRunLimits
 from evals_app.runs.writes import resumption, runs
-from evals_app.variants.variant import Variant
+from evals_app.variants.variant import read_run_variant
 from sessions_app.agents.folder import AgentsFolder, configured_folder
 from sessions_app.store.errors import BadInput, DevUIError, NotFound
 
@@ -252,7 +252,7 @@ def order_like(run: EvalRun, source: str, person: str) -> runs.NewEvalRun:
         source=source,
         person=person,
         repeats=run,
-        variant=Variant.from_json(run.variant) if run.variant else None,
+        variant=read_run_variant(run),
         variant_of=run.variant_of,
     )
 

@@ -12,7 +12,11 @@ from evals_app.variants.variant import Variant
 
 
 def order_variants(run: EvalRun, variants: Sequence[Variant]) -> list[EvalRun]:
-    """Create a pending run of each variant, with the cases, configuration and numbers of a run of the original."""
+    """Create a pending run of each variant, with the cases, configuration and numbers of a run of the original.
+
+    Raises:
+        QuotaUsedUp: a quota of the person or of the app is used up.
+    """
     order = replace(order_like(run, run.source, run.person), repeats=None, variant_of=run)
     return [runs.create_run(replace(order, variant=variant)) for variant in variants]
 

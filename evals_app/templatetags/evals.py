@@ -13,7 +13,7 @@ from evals_app.metrics.gate_config import option_name
 from evals_app.metrics.metric import metric_label
 from evals_app.metrics.score_text import format_score
 from evals_app.models import EvalRun
-from evals_app.variants.variant import Variant
+from evals_app.variants.variant import read_run_variant
 
 register = template.Library()
 
@@ -47,8 +47,9 @@ def threshold_changes(run: EvalRun) -> list[tuple[str, float, float]]:
 
 @register.filter
 def variant_name(run: EvalRun) -> str:
-    """Return the name of the variant that a run of one is of."""
-    return Variant.from_json(run.variant).name
+    """Return the name of a run's variant."""
+    variant = read_run_variant(run)
+    return variant.name if variant else ""
 
 
 @register.filter

@@ -1,1 +1,1 @@
-"""Variants of agents: what a file changes of agents, without their code being changed."""
+"""Variants: files that change agents without changing their code."""

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any, Self
 
 from evals_app.files.plain_yaml import dump_yaml
+from evals_app.models import EvalRun
 from sessions_app.store import scopes
 from sessions_app.store.errors import BadInput
 
@@ -56,24 +57,32 @@ class Variant:
         return sha256(json.dumps(self.patch, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def check_variants(variants: Sequence[Variant]) -> None:
+def read_run_variant(run: EvalRun) -> Variant | None:
+    """Return the variant of a run; None for a run of the original."""
+    return Variant.from_json(run.variant) if run.variant else None
+
+
+def require_distinct_variants(variants: Sequence[Variant]) -> None:
     """Require variants that can be compared with each other.
 
     Raises:
-        BadInput: there are too many, or two have the same name or change the same.
+        BadInput: there are too many, or two have the same name or the same changes.
     """
     if len(variants) > MAX_VARIANTS:
         raise BadInput(
-            f"{len(variants)} variants are more than {MAX_VARIANTS}.",
+            f"{len(variants)} variants are given; at most {MAX_VARIANTS} can be compared with one run.",
             hint="Compare them in several commands.",
         )
     names = Counter(variant.name for variant in variants)
-    if twice := [name for name, count in names.items() if count > 1]:
-        raise BadInput(f"Two variants have the name {twice[0]!r}.", hint="Give each a name of its own.")
+    if repeated_names := [name for name, count in names.items() if count > 1]:
+        raise BadInput(
+            f"Two variants have the name {repeated_names[0]!r}.", hint="Give each a name of its own."
+        )
     by_hash: dict[str, str] = {}
     for variant in variants:
         other = by_hash.setdefault(variant.hash, variant.name)
         if other != variant.name:
             raise BadInput(
-                f"The variants {other!r} and {variant.name!r} change the same.", hint="Leave out one of them."
+                f"The variants {other!r} and {variant.name!r} make the same changes.",
+                hint="Leave out one of them.",
             )

@@ -28,23 +28,23 @@ def _check_name(name: str) -> str:
     return name
 
 
-def _require_agent(agents: dict[str, _AgentChanges]) -> dict[str, _AgentChanges]:
+def _require_agent(agents: dict[str, _AgentPatch]) -> dict[str, _AgentPatch]:
     if not agents:
-        raise ValueError("names no agent: a variant changes one or more")
+        raise ValueError("is empty: name at least one agent")
     return agents
 
 
-class _Strict(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class _Removals(_Strict):
+class _Removals(_StrictModel):
     remove: list[str] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _require_change(self) -> Self:
         if not any(value for _, value in self):
-            raise ValueError("changes nothing: give it a value, or leave it out")
+            raise ValueError("is empty: add an entry or remove the field")
         return self
 
 
@@ -52,7 +52,7 @@ class _ToolChanges(_Removals):
     describe: dict[str, str] = Field(default_factory=dict)
 
 
-class _AgentChanges(BaseModel):
+class _AgentPatch(BaseModel):
     """Changes of one agent. The other fields are those of its class."""
 
     model_config = ConfigDict(extra="allow")
@@ -61,16 +61,16 @@ class _AgentChanges(BaseModel):
     sub_agents: _Removals = Field(default_factory=_Removals.model_construct)
 
     @model_validator(mode="after")
-    def _require_change(self) -> _AgentChanges:
+    def _require_change(self) -> _AgentPatch:
         if not self.model_fields_set:
             raise ValueError("changes nothing: name a field, or leave the agent out")
         return self
 
 
-class _VariantFile(_Strict):
+class _VariantFile(_StrictModel):
     name: Annotated[str, Field(max_length=MAX_NAME_CHARACTERS), AfterValidator(_check_name)]
     note: str = Field("", max_length=MAX_NOTE_CHARACTERS)
-    agents: Annotated[dict[str, _AgentChanges], AfterValidator(_require_agent)]
+    agents: Annotated[dict[str, _AgentPatch], AfterValidator(_require_agent)]
 
 
 def read_variant(path: Path) -> Variant:
@@ -90,8 +90,8 @@ def parse_variant(text: str, file_name: str, shown_as: str) -> Variant:
         BadFile: with file, line and field of each problem.
     """
     if len(text) > MAX_CHARACTERS:
-        what = f"has {len(text):,} characters, more than {MAX_CHARACTERS:,}: shorten its texts"
-        raise BadFile([FileProblem(shown_as, what)])
+        reason = f"has {len(text):,} characters, more than {MAX_CHARACTERS:,}: shorten its texts"
+        raise BadFile([FileProblem(shown_as, reason)])
     loaded = load_document(text, file_name, shown_as)
     if loaded.warnings:
         raise BadFile([FileProblem(shown_as, warning) for warning in loaded.warnings], hint=HINT)

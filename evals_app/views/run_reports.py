@@ -21,7 +21,7 @@ from evals_app.analysis.exports import html_page, junit, markdown, run_csv, run_
 from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalRun
 from evals_app.runs import rerun
-from evals_app.variants.variant import Variant
+from evals_app.variants.variant import read_run_variant
 from sessions_app import prices
 from sessions_app.http import download_page, render_partial, wants_partial
 from sessions_app.lookup import parse_number
@@ -56,7 +56,7 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
         "limits": json.loads(eval_run.limits),
         "table": prices.prices_from_json(json.loads(eval_run.prices)),
         "warnings": json.loads(eval_run.warnings),
-        "variant": eval_run.variant and Variant.from_json(eval_run.variant),
+        "variant": read_run_variant(eval_run),
         "variants": variant_matrix.read_matrix(eval_run),
     }
     partial = next((name for name in ("filters", "matrix") if wants_partial(request, name)), "attempt")

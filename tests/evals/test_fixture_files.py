@@ -47,7 +47,7 @@ def test_fixtures_are_read_and_adk_reads_the_same_file(tmp_path):
     [
         (fixtures.InjectedError, adk.InjectedError, set()),
         (fixtures.Injection, adk.InjectionConfig, {fixtures.MATCH_ARGS, fixtures.TIMES}),
-        (fixtures.ToolFixture, adk.ToolSimulationConfig, set()),
+        (fixtures.ToolFixtures, adk.ToolSimulationConfig, set()),
     ],
 )
 def test_models_have_adk_s_fields_and_defaults(model, adk_model, own):
@@ -67,7 +67,7 @@ def test_models_have_adk_s_fields_and_defaults(model, adk_model, own):
         (
             {"injected_response": {}},
             "",
-            "needs exactly one of injected_error and injected_response, which is not empty",
+            "needs either injected_error or a non-empty injected_response",
         ),
         ({"injection_probability": 2}, ".injection_probability", "must be less than or equal to 1, not 2"),
         (
@@ -101,7 +101,7 @@ def test_wrong_injection_is_refused_at_its_field(fields, where, what):
 def test_tool_without_an_answer_and_repeated_tool_are_refused():
     needs = "needs injection_configs, or the mock_strategy_type MOCK_STRATEGY_TOOL_SPEC"
     assert problem(injection_configs=[]) == f"case 'a', devui_fixtures[0]: {needs}"
-    with pytest.raises(BadFile, match="has two objects for the tool 'get_weather': write one with all"):
+    with pytest.raises(BadFile, match="has several objects for the tool 'get_weather': combine"):
         parse(json.dumps({**evalset(), "devui_fixtures": [FIXTURE, FIXTURE]}), "a.evalset.json", "a")
 
 
@@ -117,7 +117,7 @@ def test_run_evals_refuses_an_unknown_tool_before_the_first_attempt(store, tmp_p
     wrong = [{**FIXTURE, "tool_name": "get_wether"}]
     path = write(tmp_path, "own.evalset.json", evalset(case("a", turn("hi"), devui_fixtures=wrong)))
     code, out = run_evals(EXAMPLE_AGENTS / "weather", path)
-    rule = "devui_fixtures of the case 'a': the agent has no tool 'get_wether'; correct tool_name to one of get_weather"
+    rule = "devui_fixtures of the case 'a': the agent has no tool 'get_wether'."
     assert (code, rule in out, EvalAttempt.objects.get().started_at) == (2, True, None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models.google_llm import Gemini
 from google.adk.models.llm_response import LlmResponse
@@ -200,7 +201,7 @@ async def test_pages_mark_answered_calls_and_name_unused_fixtures(play, web):
     [attempt] = await read_attempts(run)
     page = html.parse((await web.get(f"/evals/runs/{run.pk}/?attempt={attempt.pk}")).content.decode())
     assert "fixture 1 of the case" in page.one("table", class_="calls").text
-    assert "1 fixture answered no call: fixture 1 of transfer_to_agent in the evalset." in page.text
+    assert "1 unused fixture: fixture 1 of transfer_to_agent in the evalset." in page.text
     assert "answer tool calls first; tools answer the others" in page.text
     case_text = (
         html.parse((await web.get("/evals/counter/set/?case=0")).content.decode()).one(id="case-body-0").text
@@ -225,7 +226,23 @@ async def test_fixture_for_an_unknown_tool_is_refused_before_anything_runs(play,
     run = await play(document(shared=[wrong]) if shared else document(wrong), weather_agent(world))
     assert (run.status, run.error_type, world.model_calls) == (EvalRun.Status.FAILED, "BadInput", 0)
     where = "evalset" if shared else "case 'a'"
-    assert run.error == (
-        f"devui_fixtures of the {where}: the agent has no tool 'get_wether'; correct tool_name to one of get_weather,"
-        " or remove the object."
-    )
+    assert run.error == f"devui_fixtures of the {where}: the agent has no tool 'get_wether'."
+    assert run.hint == "Correct tool_name to one of get_weather, or remove the object."
+
+
+class Editor(BaseAgent):
+    """Runs the agent in its field, which is no sub-agent."""
+
+    writer: LlmAgent
+
+    async def _run_async_impl(self, ctx):
+        async for event in self.writer.run_async(ctx):
+            yield event
+
+
+async def test_fixture_answers_the_tool_of_an_agent_in_a_field_of_a_custom_class(play):
+    world = OutsideWorld()
+    writer = weather_agent(world)
+    writer.name = "writer"
+    run = await play(document(fixture(response("stormy"))), Editor(name="counter", writer=writer))
+    assert (run.error, run.passed, world.tool_calls) == ("", 1, [])

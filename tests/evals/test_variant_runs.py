@@ -83,7 +83,7 @@ def test_exit_code_and_gate_are_those_of_the_original(store, files):
         ("name: v\nagents: {shop: {instuction: x}}", "LlmAgent has no field 'instuction'.\nFields of shop"),
         ("name: v\nagents: {shop: {tools: {remove: [x]}}}", "has no tool 'x'.\nIts tools: find_customer."),
         ("name: v\nagents: {shop: {model: none-1}}", "there is no class for the model 'none-1'"),
-        ("name: v\nagents: {}", "agents: names no agent"),
+        ("name: v\nagents: {}", "agents: is empty"),
     ],
 )
 def test_variant_that_does_not_fit_is_refused_before_anything_runs(store, tmp_path, files, text, message):
@@ -177,7 +177,7 @@ def test_comparison_and_export_name_the_variant():
         "note": "",
         "agents": FAHRENHEIT.patch,
         "hash": FAHRENHEIT.hash,
-        "of": original.pk,
+        "original_run": original.pk,
     }
 
 

@@ -20,7 +20,7 @@ from google.adk.workflow import START, Workflow
 from google.genai import types
 
 from evals_app.execution.variants import apply_variant
-from evals_app.variants.variant import Variant, check_variants
+from evals_app.variants.variant import Variant, require_distinct_variants
 from evals_app.variants.variant_files import MAX_CHARACTERS, parse_variant, read_variant
 from sessions_app.file_problems import BadFile
 from sessions_app.store.errors import BadInput, NotFound
@@ -100,7 +100,7 @@ def test_hash_is_that_of_the_changes_in_yaml_and_json():
         ("", "v.yaml: must be an object, not None"),
         ("- a", "v.yaml:1:1: must be an object"),
         ("name: x", "v.yaml:1:1: agents: is required"),
-        ("name: x\nagents: {}", "v.yaml:2:1: agents: names no agent: a variant changes one or more"),
+        ("name: x\nagents: {}", "v.yaml:2:1: agents: is empty: name at least one agent"),
         (
             "name: x\nagents: {a: {}}",
             "v.yaml:2:10: agents.a: changes nothing: name a field, or leave the agent out",
@@ -113,7 +113,7 @@ def test_hash_is_that_of_the_changes_in_yaml_and_json():
         ),
         (
             "name: x\nagents: {a: {tools: {}}}",
-            "agents.a.tools: changes nothing: give it a value, or leave it out",
+            "agents.a.tools: is empty: add an entry or remove the field",
         ),
         (
             "name: x\nagents: {a: {sub_agents: {remove: b}}}",
@@ -159,13 +159,13 @@ def test_file_that_is_missing_too_long_or_no_json_is_refused(tmp_path):
 
 def test_variants_of_one_comparison_differ_and_are_at_most_four():
     variants = [Variant(f"v{number}", "", {"a": {"model": str(number)}}) for number in range(5)]
-    check_variants(variants[:4])
-    with pytest.raises(BadInput, match="5 variants are more than 4"):
-        check_variants(variants)
+    require_distinct_variants(variants[:4])
+    with pytest.raises(BadInput, match="5 variants are given; at most 4 can be compared"):
+        require_distinct_variants(variants)
     with pytest.raises(BadInput, match="Two variants have the name 'v1'"):
-        check_variants([variants[1], Variant("v1", "", {"a": {"model": "z"}})])
-    with pytest.raises(BadInput, match="The variants 'v1' and 'w' change the same"):
-        check_variants([variants[1], Variant("w", "", variants[1].patch)])
+        require_distinct_variants([variants[1], Variant("v1", "", {"a": {"model": "z"}})])
+    with pytest.raises(BadInput, match="The variants 'v1' and 'w' make the same changes"):
+        require_distinct_variants([variants[1], Variant("w", "", variants[1].patch)])
 
 
 def test_fields_of_a_copy_change_and_the_agent_stays():
@@ -349,7 +349,7 @@ AGENT = LlmAgent(
         (
             {"root": {"tools": {"remove": ["find_thermometer"], "describe": {"find_thermometer": "x"}}}},
             "agent 'root': the tool 'find_thermometer' is removed and described.",
-            "Do one of both.",
+            "Remove it or describe it, not both.",
         ),
         ({"thermo": {"tools": {"remove": ["x"]}}}, "agent 'thermo' has no tool 'x'.", "It has no tools."),
         (
@@ -370,7 +370,7 @@ AGENT = LlmAgent(
         (
             {"thermo": {"generate_content_config": {"temperature": "hot"}}},
             "agent 'thermo': generate_content_config.temperature must be a number, not 'hot'.",
-            "as ADK's class has it",
+            "See this field in ADK's class.",
         ),
         (
             {"thermo": {"generate_content_config": {"heat": 1}}},
@@ -396,8 +396,8 @@ AGENT = LlmAgent(
         ),
         (
             {"thermo": {"planner": "PlanReActPlanner"}},
-            "agent 'thermo': a planner can only be ADK's BuiltInPlanner, by its thinking_config.",
-            "or null for no planner",
+            "agent 'thermo': planner must be {thinking_config: {…}} or null.",
+            "Only ADK's BuiltInPlanner can be set.",
         ),
         (
             {"thermo": {"planner": {"thinking_config": {"thinking_budget": "lots"}}}},

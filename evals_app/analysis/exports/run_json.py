@@ -99,10 +99,10 @@ def run_facts(run: EvalRun) -> dict[str, Any]:
 
 
 def _variant_json(run: EvalRun) -> dict[str, Any] | None:
-    """Return the variant of a run, its hash, and the run of the original (`of`); None for a run of the original."""
+    """Return the variant of a run, its hash and the id of the original's run; None for a run of the original."""
     if not run.variant:
         return None
-    return {**json.loads(run.variant), "hash": run.variant_hash, "of": run.variant_of_id}
+    return {**json.loads(run.variant), "hash": run.variant_hash, "original_run": run.variant_of_id}
 
 
 ATTEMPT_COLUMNS = (

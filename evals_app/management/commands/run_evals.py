@@ -21,7 +21,7 @@ from evals_app.cli.results import Add
 from evals_app.execution.app_names import find_app_name
 from evals_app.execution.child_processes import StoppedBySignal
 from evals_app.execution.local_runner import cancel_runs, own_new_runs
-from evals_app.execution.variant_check import check_agent
+from evals_app.execution.variant_check import require_applicable
 from evals_app.files.tags import split_tags
 from evals_app.models import REPEAT_SOURCES, EvalRun
 from evals_app.runs import folder_orders, rerun, run_orders
@@ -30,7 +30,7 @@ from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.replay.policy import LIVE, MODEL_CHOICES, TOOL_CHOICES
 from evals_app.runs.shards import Shard
 from evals_app.runs.variant_orders import order_variants
-from evals_app.variants.variant import Variant, check_variants
+from evals_app.variants.variant import Variant, require_distinct_variants
 from evals_app.variants.variant_files import read_variant
 from sessions_app.agents.agent_module import find_module
 from sessions_app.agents.folder import AgentsFolder
@@ -102,7 +102,7 @@ class Command(EvalsCommand):
             executing = ordered = _create_runs(agents, app_name, gate, variants, options)
             try:
                 executed = self.execute_runs(ordered, agents, app_name, console)
-                runs = _first_runs(_judged_runs(executed))
+                runs = _first_runs(_gated_runs(executed))
                 if options["confirm"] and (
                     executing := order_confirmations(runs, gate, options["confirm"], agents)
                 ):
@@ -110,7 +110,7 @@ class Command(EvalsCommand):
                     self.execute_runs(executing, agents, app_name, console)
             except (KeyboardInterrupt, StoppedBySignal):
                 console.write_interruption(options["agent_dir"], cancel_runs(executing))
-                results.write_stopped_runs(_first_runs(_judged_runs(ordered)), gate, options, console)
+                results.write_stopped_runs(_first_runs(_gated_runs(ordered)), gate, options, console)
                 raise
         if not runs:
             self.stdout.write(
@@ -201,7 +201,7 @@ def _add_execution_options(add: Add) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="also run the agent as this YAML or JSON file changes it, and compare (repeatable)",
+        help="also run a variant of the agent, from this YAML or JSON file, and compare it (repeatable)",
     )
     add("--resume", metavar="RUN", help="resume a run that ended early: its id, or last")
     add(
@@ -224,13 +224,14 @@ def _read_variants(agents: AgentsFolder, app_name: str, options: dict[str, Any])
             "--variant cannot be given with --shard: variants are compared case by case with the whole run.",
             hint="Run the shards without variants, or the variants without shards.",
         )
-    check_variants(variants)
+    require_distinct_variants(variants)
+    # Without evalsets, `_create_runs` refuses the options; the agent need not be loaded for that.
     if variants and options["evalsets"]:
-        check_agent(agents, app_name, variants)
+        require_applicable(agents, app_name, variants)
     return variants
 
 
-def _judged_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:
+def _gated_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:
     """Return the runs that the exit code depends on: all but those of variants that are compared with one of them."""
     ids = {run.pk for run in runs}
     return [run for run in runs if run.variant_of_id not in ids]

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from evals_app.models import IS_OF_THE_AGENT, EvalAttempt, EvalRun, EvalSet
+from evals_app.models import COUNTS_IN_HISTORY, EvalAttempt, EvalRun, EvalSet
 from evals_app.runs.replay.policy import ReplayPolicy
 from sessions_app.store.errors import NotFound
 from sessions_app.store.models import AgentSession
@@ -41,7 +41,7 @@ def _find_run_id(evalset: EvalSet, name: str) -> str:
         return ""
     runs = recorded_runs(evalset)
     is_newest = name == NEWEST_RUN
-    runs = runs.filter(IS_OF_THE_AGENT) if is_newest else runs.filter(pk__startswith=name)
+    runs = runs.filter(COUNTS_IN_HISTORY) if is_newest else runs.filter(pk__startswith=name)
     run_id = runs.values_list("pk", flat=True).first()
     if run_id is None:
         raise NotFound(

@@ -78,7 +78,7 @@ def _write_run(parts: Sequence[StoredRun], changes: Mapping[str, Any]) -> EvalRu
     with transaction.atomic():
         version = _store_version(parts[0])
         columns |= {"version_id": version.pk, "evalset_id": version.evalset_id}
-        columns |= {"runtime_id": None, **_known_runs(first), **changes}
+        columns |= {"runtime_id": None, **_known_run_ids(first), **changes}
         run = EvalRun(**columns)
         run.baseline &= not EvalRun.objects.filter(evalset=version.evalset, baseline=True).exists()
         run.save(force_insert=True)
@@ -88,7 +88,7 @@ def _write_run(parts: Sequence[StoredRun], changes: Mapping[str, Any]) -> EvalRu
     return EvalRun.objects.select_related("evalset", "version").get(pk=run.pk)
 
 
-def _known_runs(run: EvalRun) -> dict[str, str | None]:
+def _known_run_ids(run: EvalRun) -> dict[str, str | None]:
     """Return the columns of a run that name other runs; None for a run that this store does not have."""
     columns = ("repeats_id", "variant_of_id")
     ids = [run_id for name in columns if (run_id := getattr(run, name))]
