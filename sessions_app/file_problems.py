@@ -12,10 +12,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from sessions_app.store.errors import BadInput
+from sessions_app.store.short_texts import truncate
 from sessions_app.store.text_input import decode_text, read_file
 
 MAX_SHOWN = 5
 """Most problems that a message lists; the rest is counted."""
+
+MAX_NAME = 200
+"""Characters of the name of a field in a message."""
 
 MAX_TOML_BYTES = 1_000_000
 
@@ -66,8 +70,13 @@ class BadFile(BadInput):
 
 
 def format_path(path: Iterable[str | int]) -> str:
-    """Return the path of a field, such as `price[0].input`."""
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).lstrip(".")
+    """Return the path of a field, such as `price[0].input`; names are on one line and cut."""
+    names = (f"[{key}]" if isinstance(key, int) else f".{_one_line(key)}" for key in path)
+    return "".join(names).lstrip(".")
+
+
+def _one_line(name: str) -> str:
+    return truncate(name, MAX_NAME).replace("\n", "\\n").replace("\r", "\\r")
 
 
 _MESSAGES = {

@@ -18,6 +18,7 @@ from evals_app.execution.local_runner import cancel_runs, execute_runs, quiet_lo
 from evals_app.models import EvalRun
 from evals_app.runs import rerun
 from sessions_app.agents.folder import AgentsFolder
+from sessions_app.presentation import visible_text
 from sessions_app.store.database import db_errors, units_of_work
 from sessions_app.store.errors import DevUIError
 
@@ -57,7 +58,7 @@ class EvalsCommand(BaseCommand):
                 code = self.run_command(options)
         except DevUIError as error:
             message = "\n".join(filter(None, (error.message, error.hint)))
-            raise CommandError(message, returncode=COULD_NOT_RUN) from error
+            raise CommandError(visible_text.escape_text(message), returncode=COULD_NOT_RUN) from error
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
         except StoppedBySignal as stopped:

@@ -21,7 +21,10 @@ from evals_app.execution import _adk
 from evals_app.execution.agent_tree import read_tool_name
 from evals_app.execution.validation_errors import describe_first_error
 from sessions_app.store.errors import BadInput
-from sessions_app.store.short_texts import join_names
+from sessions_app.store.short_texts import join_names, truncate
+
+MAX_SHOWN = 200
+"""Characters of a name or of ADK's message that an error quotes."""
 
 MAX_NAMES = 20
 """Names that an error lists."""
@@ -146,14 +149,14 @@ def _check_model(agent: BaseAgent, name: Any) -> None:
         raise BadInput(
             f"agent {agent.name!r}: model must be the name of a model.", hint="Give its name as text."
         )
-    if not name:
+    if not name and agent.parent_agent is not None:
         return  # the model of its parent
     try:
         LLMRegistry.resolve(name)
     except (ValueError, ImportError) as error:
-        reason = next(iter(str(error).splitlines()), "")
+        reason = truncate(next(iter(str(error).splitlines()), ""), MAX_SHOWN)
         raise BadInput(
-            f"agent {agent.name!r}: there is no class for the model {name!r}: {reason}",
+            f"agent {agent.name!r}: there is no class for the model {truncate(name, MAX_SHOWN)!r}: {reason}",
             hint="Name a model that ADK knows, install its package, or register its class in the agent's code.",
         ) from error
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import regex
+
 from evals_app.files.pairing import json_equal
 
 Json = Mapping[str, Any]
+
+MAX_PATTERN = 1_000
+"""Characters of a regular expression."""
+
+MATCH_S = 1.0
+"""Seconds for which a regular expression is matched with an argument."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +51,22 @@ def _is_in_range(limits: Sequence[float | None], value: Any) -> bool:
 
 
 def _is_pattern(value: Any) -> bool:
-    try:
-        re.compile(value)
-    except (re.error, TypeError, RecursionError):
+    if not isinstance(value, str) or len(value) > MAX_PATTERN:
         return False
-    return isinstance(value, str)
+    try:
+        regex.compile(value)
+    except (regex.error, ValueError, OverflowError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def _matches_pattern(pattern: str, value: Any) -> bool:
-    return isinstance(value, str) and re.search(pattern, value) is not None
+    """Tell whether a text has a match.
+
+    Raises:
+        TimeoutError: matching took longer than `MATCH_S`.
+    """
+    return isinstance(value, str) and regex.search(pattern, value, timeout=MATCH_S) is not None
 
 
 def _contains(expected: Any, value: Any) -> bool:
@@ -82,7 +96,7 @@ def _remove_items(removed: Sequence[Any], items: Sequence[Any]) -> list[Any] | N
 TYPES: Mapping[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "number": _is_number,
-    "integer": lambda value: _is_number(value) and float(value).is_integer(),
+    "integer": lambda value: _is_number(value) and value == value // 1,
     "boolean": lambda value: isinstance(value, bool),
     "array": lambda value: isinstance(value, list),
     "object": lambda value: isinstance(value, Mapping),
@@ -93,7 +107,9 @@ TYPES: Mapping[str, Callable[[Any], bool]] = {
 MATCHERS: Mapping[str, Matcher] = {
     "any": Matcher("true", lambda value: value is True, lambda _, value: True),
     "range": Matcher("[minimum, maximum], one of which may be null", _is_range, _is_in_range),
-    "regex": Matcher("a regular expression", _is_pattern, _matches_pattern),
+    "regex": Matcher(
+        f"a regular expression of at most {MAX_PATTERN:,} characters", _is_pattern, _matches_pattern
+    ),
     "subset": Matcher("an object or a list", lambda value: isinstance(value, dict | list), _contains),
     "type": Matcher(
         f"one of {', '.join(TYPES)}",
@@ -122,7 +138,11 @@ def require_matchers(matchers: Json) -> Json:
 
 
 def matches_arguments(matchers: Mapping[str, Json], arguments: Json) -> bool:
-    """Tell whether a call has all named arguments, and each fits all of its matchers."""
+    """Tell whether a call has all named arguments, and each fits all of its matchers.
+
+    Raises:
+        TimeoutError: matching a regular expression took longer than `MATCH_S`.
+    """
     return all(
         argument in arguments
         and all(MATCHERS[name].matches(value, arguments[argument]) for name, value in by_name.items())

@@ -46,7 +46,7 @@ def is_mock_strategy(strategy: str | int) -> bool:
 class FixtureModel(BaseModel):
     """Base of the models. Names are those of ADK, in snake case only."""
 
-    model_config = ConfigDict(defer_build=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, extra="forbid", strict=True)
 
 
 class InjectedError(FixtureModel):

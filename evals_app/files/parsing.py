@@ -192,8 +192,8 @@ def _iter_entries(value: Any) -> Iterable[tuple[str | int, Any]]:
     return value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
 
 
-_NON_JSON_NUMBER = re.compile(r"\b(?:NaN|Infinity)\b|\.(?i:nan|inf)\b")
-"""Matches texts that may have NaN or infinities."""
+_NON_JSON_NUMBER = re.compile(r"\b(?:NaN|Infinity)\b|\.(?i:nan|inf)\b|\d[eE]\+?\d{3}")
+"""Matches texts that may have NaN or infinities, such as 1e999."""
 
 
 @dataclass(frozen=True)

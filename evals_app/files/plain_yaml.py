@@ -60,6 +60,8 @@ def load_yaml(text: str, *, max_nodes: int = MAX_NODES) -> tuple[Any, list[str]]
     loader = PlainLoader(text)
     try:
         document = loader.get_single_data()
+    except (KeyError, AttributeError, OverflowError) as error:  # raised by PyYAML's constructors
+        raise ValueError("a value does not fit its tag, such as `!!bool maybe`: omit the tag") from error
     finally:
         loader.dispose()
     node_limit = 1_000_000 + 20 * len(text)

@@ -21,9 +21,15 @@ def from_pydantic(
     details = list(errors)
     if details and details[0]["type"] == "json_invalid":
         return [_unreadable_problem(file, kind, str(details[0]["msg"]))]
-    finder = PositionFinder(text, kind)
-    return [_field_problem(file, finder, document, error) for error in details]
+    finder, no_finder = PositionFinder(text, kind), PositionFinder("", kind)
+    return [
+        _field_problem(file, finder if index < MAX_LOCATED else no_finder, document, error)
+        for index, error in enumerate(details)
+    ]
 
+
+MAX_LOCATED = 100
+"""Problems of a file that get a line and a column, each of which is searched for from the start of the text."""
 
 _JSON_FAULT = re.compile(
     r"Invalid JSON: (?P<what>.*) at line (?P<line>\d+) column (?P<column>\d+)", re.DOTALL

@@ -263,9 +263,12 @@ def _parse_tool(number: int, tool: ToolDraft) -> Json:
 def _parse_config(draft: ColumnDraft, schema: Mapping[str, Any]) -> Json:
     others = _parse_object("Generation config", draft.config.strip() or "{}")
     try:
-        return {**others, **parse_inputs(schema, draft.config_inputs)}
+        settings = parse_inputs(schema, draft.config_inputs)
     except ValueError as error:
         raise ColumnProblem(f"Generation config: {error} Correct it.") from error
+    for name in settings.keys() & others.keys():
+        raise ColumnProblem(f"Generation config: {name} is set in its field and in the JSON. Remove one.")
+    return {**others, **settings}
 
 
 def _parse_object(subject: str, text: str) -> Json:

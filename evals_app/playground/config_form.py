@@ -20,6 +20,9 @@ from sessions_app.presentation.schema_form import (
 Inputs = Mapping[str, Sequence[str]]
 """What is typed into fields, by their names."""
 
+MAX_SHOWN_NAME = 80
+"""Characters of a name that an error quotes."""
+
 
 def build_config_fields(schema: Mapping[str, Any], inputs: Inputs, prefix: str) -> list[FormField]:
     """Return the fields of a config with their content and its errors; the names of their inputs have a prefix."""
@@ -49,12 +52,22 @@ def parse_inputs(schema: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
         ValueError: an input is invalid. The message names its field and the rule.
     """
     fields = build_config_fields(schema, inputs, "")
+    names = set(_list_names(fields))
+    for name, texts in inputs.items():
+        if any(texts) and name not in names:
+            raise ValueError(f"{name[:MAX_SHOWN_NAME]}: there is no such field.")
     if not fields:
         return {}
     values, checked = read_value(fields)
     for field in invalid_fields(checked):
         raise ValueError(f"{field.input_name}: {field.error}")
     return dict(values)
+
+
+def _list_names(fields: Sequence[FormField]) -> Iterator[str]:
+    for field in fields:
+        yield field.input_name
+        yield from _list_names(field.fields)
 
 
 def _list_inputs(fields: Sequence[FormField]) -> Iterator[tuple[str, Sequence[str]]]:

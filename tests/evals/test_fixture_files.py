@@ -8,10 +8,11 @@ import pytest
 from django.test import Client
 from google.adk.evaluation.local_eval_sets_manager import load_eval_set_from_file
 from google.adk.tools.environment_simulation import environment_simulation_config as adk
+from pydantic import ValidationError
 
 from evals_app.analysis.comparability import read_cases
 from evals_app.files import BadFile, fixtures, library, parse, read_file
-from evals_app.files.argument_matchers import MATCHERS, matches_arguments
+from evals_app.files.argument_matchers import MATCHERS, matches_arguments, require_matchers
 from evals_app.files.editing import apply_edit, case_json
 from evals_app.files.fixtures import merge_fixtures
 from evals_app.files.parsing import parse_file
@@ -84,7 +85,7 @@ def test_models_have_adk_s_fields_and_defaults(model, adk_model, own):
         (
             {"devui_match_args": {"city": {"regex": "("}}},
             ".devui_match_args.city",
-            "gives the matcher 'regex' a wrong value: use a regular expression",
+            "gives the matcher 'regex' a wrong value: use a regular expression of at most 1,000 characters",
         ),
         (
             {"devui_match_args": {"city": {}}},
@@ -121,6 +122,32 @@ def test_run_evals_refuses_an_unknown_tool_before_the_first_attempt(store, tmp_p
     assert (code, rule in out, EvalAttempt.objects.get().started_at) == (2, True, None)
 
 
+@pytest.mark.parametrize("value", ["a{99999999999999999999}", "a|" * 1_000, 1, None])
+def test_expression_that_cannot_be_compiled_or_is_long_is_refused(value):
+    with pytest.raises(ValueError, match="gives the matcher 'regex' a wrong value"):
+        require_matchers({"regex": value})
+
+
+def test_expression_that_takes_too_long_is_given_up():
+    with pytest.raises(TimeoutError):
+        matches_arguments({"x": {"regex": r"^(a?){40}(a+)+\2c"}}, {"x": "a" * 60})
+
+
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({"devui_times": "1"}, "devui_times"),
+        ({"devui_times": True}, "devui_times"),
+        ({"injected_latency_seconds": "5"}, "injected_latency_seconds"),
+        ({"injection_probability": True}, "injection_probability"),
+    ],
+)
+def test_number_of_a_fixture_that_is_text_or_a_truth_value_is_refused(fields, where):
+    with pytest.raises(ValidationError) as refusal:
+        fixtures.Injection.model_validate_json(json.dumps({"injected_response": {"a": 1}, **fields}))
+    assert [error["loc"] for error in refusal.value.errors()] == [(where,)]
+
+
 @pytest.mark.parametrize(
     ("matcher", "fitting", "others"),
     [
@@ -135,7 +162,7 @@ def test_run_evals_refuses_an_unknown_tool_before_the_first_attempt(store, tmp_p
         ),
         ({"subset": [1, 1]}, [[1, 2, 1]], [[1, 2], {"1": 1}]),
         ({"unordered": [1, 2, 2]}, [[2, 1, 2]], [[1, 2], [1, 1, 2], [1, 2, 2, 3], "122"]),
-        ({"type": "integer"}, [1, 2.0], [1.5, True, "1"]),
+        ({"type": "integer"}, [1, 2.0, 10**400], [1.5, True, "1"]),
         ({"type": "null"}, [None], [0, ""]),
         ({"type": "number", "range": [0, None]}, [0, 1.5], [-1]),
     ],

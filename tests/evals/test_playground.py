@@ -7,7 +7,7 @@ import html
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
@@ -26,7 +26,7 @@ from devui.supervisor import Supervisor
 from evals_app.models import PlaygroundAnswer, PlaygroundRun
 from evals_app.playground import runs
 from evals_app.playground.answers import read_content
-from evals_app.playground.columns import draft_request, parse_draft
+from evals_app.playground.columns import ColumnProblem, draft_request, parse_draft
 from evals_app.playground.draft_form import parse_columns, read_form
 from sessions_app.adk.model_calls import request_json
 from sessions_app.quotas.quota_limits import QuotaUsedUp
@@ -226,6 +226,10 @@ REFUSALS: list[tuple[Fields, str]] = [
     (
         {"c0-config.thinking_config.thinkingBudget": "some"},
         "Generation config: thinking_config.thinkingBudget: This is no whole number.",
+    ),
+    (
+        {"c0-config.temperature": "1", "c0-config": '{"temperature": 2}'},
+        "Generation config: temperature is set in its field and in the JSON. Remove one.",
     ),
     ({"c0-config": '{"tempo": 1}'}, "Generation config: tempo: Extra inputs are not permitted."),
     (
@@ -467,6 +471,14 @@ def test_run_is_renamed_and_deleted_after_a_question(client):
     assert client.post(f"{address}delete/").headers["location"] == "/evals/playground/"
     assert not PlaygroundAnswer.objects.exists()
     assert client.post(f"{address}rename/", {"name": "x"}).status_code == 404
+
+
+@pytest.mark.parametrize("name", ["tempo", "topK", "http_options", "http_options.base_url"])
+def test_setting_that_no_field_has_is_refused(name):
+    schema = {"properties": {"temperature": {"type": "number"}}}
+    request = draft_request({"model": "m", "contents": [{"parts": []}]}, schema)
+    with pytest.raises(ColumnProblem, match=f"Generation config: {name}: there is no such field."):
+        parse_draft(replace(request, config_inputs={name: ["1"]}), schema)
 
 
 async def test_call_over_a_live_connection_is_refused():

@@ -138,6 +138,16 @@ def test_hash_is_that_of_the_changes_in_yaml_and_json():
             "agents.a.max_iterations must be a number that JSON has",
         ),
         ("name: [", "v.yaml:2:1: is no YAML"),
+        ("name: !!bool maybe", "v.yaml: cannot be read: a value does not fit its tag"),
+        (
+            "name: x\nagents: {a: {generate_content_config: {temperature: 1.0e+999}}}",
+            "agents.a.generate_content_config.temperature must be a number that JSON has",
+        ),
+        ('name: x\nagents: {a: {tools: {"b\\nc": 1}}}', "agents.a.tools.b\\nc: is no known field"),
+        (
+            f"name: x\nagents: {{a: {{tools: {{{'b' * 900}: 1}}}}}}",
+            f"agents.a.tools.{'b' * 199}…: is no known field",
+        ),
     ],
 )
 def test_files_of_another_shape_are_refused(text, message):
@@ -155,6 +165,11 @@ def test_file_that_is_missing_too_long_or_no_json_is_refused(tmp_path):
     (tmp_path / "latin.yaml").write_bytes(b"name: \xe4")
     with pytest.raises(BadFile, match="is not UTF-8 text"):
         read_variant(tmp_path / "latin.yaml")
+
+
+def test_thousands_of_wrong_agents_are_named_at_once():
+    message = refused_file("name: x\nagents: {" + ", ".join(f"a{number}: 5" for number in range(8_000)) + "}")
+    assert message.endswith("… and 7995 more")
 
 
 def test_variants_of_one_comparison_differ_and_are_at_most_four():
