@@ -37,8 +37,10 @@ MODULES = """
     google.adk.evaluation.local_eval_set_results_manager google.adk.evaluation.local_eval_sets_manager
     google.adk.environment google.adk.flows.llm_flows.contents google.adk.flows.llm_flows.core._model_call
     google.adk.flows.llm_flows.identity google.adk.tools.environment google.adk.tools.skill_toolset
+    google.adk.tools.environment_simulation.environment_simulation_config
+    google.adk.tools.environment_simulation.environment_simulation_engine
     google.adk.workflow._workflow
-    asgiref.sync asgiref.testing authlib.integrations.httpx_client channels.routing httpx markdown_it nh3 uvicorn
+    asgiref.sync asgiref.testing authlib.integrations.httpx_client channels.routing httpx markdown_it nh3 regex uvicorn
     uvicorn.lifespan.on uvicorn.loops.auto uvicorn.protocols.http.auto watchfiles websockets.asyncio.server
     django.contrib.admin django.contrib.auth.hashers django.contrib.staticfiles.finders django.core.asgi
     django.core.handlers.asgi django.core.management django.views.decorators.http

@@ -165,7 +165,8 @@ def project(passed_project: PassedProject, store: None) -> Project:
     project, insert_rows = passed_project
     insert_rows()
     project.write_files()
-    version_contents.read_cases.cache_clear()  # the keys of its rows are those of the test before
+    version_contents._read_content.cache_clear()  # the keys of its rows are those of the test before
+    version_contents.read_fixtures.cache_clear()
     comparability._read_cases.cache_clear()
     return project
 
@@ -594,7 +595,7 @@ def test_locked_store_is_said_in_one_line(project, monkeypatch):
 )
 def test_earlier_rows_that_cannot_be_read_are_no_regression(project, model, column, text):
     model.objects.update(**{column: text})
-    version_contents.read_cases.cache_clear()
+    version_contents._read_content.cache_clear()
     project.write_cases(["c0", "other"])
     project.fail()
     message = usage_error(project.folder, "draws", *MATCH, *COMPARED)

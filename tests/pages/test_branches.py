@@ -57,10 +57,10 @@ def test_an_open_event_offers_both(story: Story, get: Get):
 def test_only_a_final_answer_can_have_been_wrong(story: Story, get: Get):
     def offers(seq: int) -> list[str]:
         page = get(f"/sessions/id/{story.pk}/?seq={seq}")
-        actions = page.one("section", css="inspector").one("p", css="event-actions")
+        actions = page.one("section", css="inspector").one("div", css="event-actions")
         links = [a.attrs["href"] for a in actions.all("a") if "evals/record" in a.attrs["href"]]
         return links + [
-            button.attrs["formaction"] for button in actions.all("button") if "formaction" in button.attrs
+            form.attrs["action"] for form in actions.all("form") if form.text == "This answer was wrong"
         ]
 
     case_url, wrong_url = offers(6)

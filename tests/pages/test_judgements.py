@@ -31,9 +31,8 @@ def judged() -> list[tuple[int, str, str]]:
 
 def test_button_of_the_inspector_judges_at_once(story: Story, client: Client, get: Get):
     inspector = get(f"/sessions/id/{story.pk}/?seq=2").one("section", css="inspector")
-    form = inspector.one("form", id="judge-event")
-    button = inspector.one("button", data_judge="bad")
-    assert button.attrs["form"] == "judge-event"
+    form = next(form for form in inspector.all("form") if form.all("button", data_judge="bad"))
+    button = form.one("button", data_judge="bad")
     response = client.post(form.attrs["action"], {button.attrs["name"]: button.attrs["value"]})
     assert (response.status_code, response["Location"]) == (302, "/sessions/weather/ann/s1/?seq=2")
     assert judged() == [(2, "bad", "")]
@@ -84,15 +83,15 @@ def test_htmx_gets_what_changes_in_the_timeline(story: Story, client: Client):
 
 def test_wrong_answer_is_judged_bad_and_leads_to_its_case(story: Story, client: Client, get: Get):
     inspector = get(f"/sessions/id/{story.pk}/?seq=2").one("section", css="inspector")
-    (button,) = [each for each in inspector.all("button") if each.text == "This answer was wrong"]
-    response = client.post(button.attrs["formaction"], {"verdict": "bad"})
+    (form,) = [form for form in inspector.all("form") if form.text == "This answer was wrong"]
+    response = client.post(form.attrs["action"], {"verdict": "bad"})
     assert (response.status_code, response["Location"]) == (
         302,
         f"/evals/record/?session={story.pk}&wrong=2",
     )
     assert judged() == [(2, "bad", "")]
     judgements.judge(story.pk, 2, "bad", "It rains.", person="ann")
-    response = client.post(button.attrs["formaction"], {"verdict": "bad"}, headers={"HX-Request": "true"})
+    response = client.post(form.attrs["action"], {"verdict": "bad"}, headers={"HX-Request": "true"})
     assert response["HX-Redirect"] == f"/evals/record/?session={story.pk}&wrong=2"
     assert judged() == [(2, "bad", "It rains.")]
 

@@ -268,18 +268,18 @@ def test_unknown_event_is_refused(client, story):
 def test_inspector_offers_the_page_on_answers_only(story, get):
     story.asks("hello")
     seq = story.says("hi")
-    answer = get(f"/sessions/id/{story.pk}/?seq={seq}").one("p", "event-actions")
+    answer = get(f"/sessions/id/{story.pk}/?seq={seq}").one("div", "event-actions")
     [link] = answer.all("a", aria_label="Why this answer")
     assert link.attrs["href"] == f"/sessions/id/{story.pk}/events/{seq}/why/"
     assert "data-command" in link.attrs
-    message = get(f"/sessions/id/{story.pk}/?seq=1").one("p", "event-actions")
+    message = get(f"/sessions/id/{story.pk}/?seq=1").one("div", "event-actions")
     assert not message.all("a", aria_label="Why this answer")
 
 
 def test_inspector_offers_the_page_on_errors(story, get):
     story.asks("hello")
     seq = story.add(errorCode="429", errorMessage="Too many requests")
-    error = get(f"/sessions/id/{story.pk}/?seq={seq}").one("p", "event-actions")
+    error = get(f"/sessions/id/{story.pk}/?seq={seq}").one("div", "event-actions")
     [link] = error.all("a", aria_label="Why this answer")
     assert link.attrs["href"] == f"/sessions/id/{story.pk}/events/{seq}/why/"
 
