@@ -25,7 +25,7 @@ def test_steps_of_the_page_lead_to_the_marked_argument(window: BrowserContext):
     content = page.get_by_role("group", name="Column 2").get_by_role("textbox", name=re.compile("^Content "))
     expect(content.last).to_have_value("And what is it like there now?")
     content.last.fill("What is the weather in Rome?")
-    page.get_by_label("Name").fill("Rome instead")
+    page.get_by_label("Name", exact=True).fill("Rome instead")
     page.get_by_role("button", name="Run", exact=True).click()
     page.wait_for_url("**/try/*/")
     expect(page.locator("#playground-answers [data-status=done]")).to_have_count(2, timeout=LIVE)
@@ -36,11 +36,11 @@ def test_steps_of_the_page_lead_to_the_marked_argument(window: BrowserContext):
 
     column = page.get_by_role("group", name="Column 1")
     column.get_by_text("Fields", exact=True).click()
-    column.get_by_label("temperature").fill("hot")
+    column.get_by_label("temperature", exact=True).fill("hot")
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_role("alert").filter(has_text="temperature: This is no number")).to_be_visible()
-    expect(column.get_by_label("temperature")).to_have_value("hot")
-    expect(page.get_by_label("Name")).to_have_value("Rome instead")
+    expect(column.get_by_label("temperature", exact=True)).to_have_value("hot")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Rome instead")
 
 
 def test_page_names_the_command_of_the_guide_and_controls_that_pages_have():
