@@ -27,10 +27,10 @@ TOKEN = "programs"  # noqa: S105 - the name of a token
 PRIVATE_BITS = 0o700
 
 _was_missing: bool | None = None
-"""Whether the last read of the store found no owner user; None: this process has not read it yet."""
+"""True if the store had no owner user when this process last read it; None before the first read."""
 
 _table_exists = False
-"""Whether a read of the store has found the table of Django's own users; once found, it is not looked for again."""
+"""True once this process has found the table of Django's users in the store; it is not looked for again."""
 
 
 def is_missing() -> bool:

@@ -21,7 +21,7 @@ FIXTURES = "devui_fixtures"
 """Field of an evalset and of a case for its fixtures, which ADK ignores."""
 
 EVALSET, CASE = "evalset", "case"
-"""Where fixtures are written: those of a case replace those of the evalset for the same tool."""
+"""Sources of fixtures. Fixtures of a case replace those of the evalset for the same tool."""
 
 MATCH_ARGS, TIMES = "devui_match_args", "devui_times"
 """Fields of an injection that ADK does not have: matchers by argument, and the number of calls that it answers."""

@@ -18,7 +18,7 @@ from sessions_app.presentation.schema_form import (
 )
 
 Inputs = Mapping[str, Sequence[str]]
-"""What is typed into fields, by their names."""
+"""Submitted texts by the name of their field; several for a field with checkboxes."""
 
 MAX_SHOWN_NAME = 80
 """Characters of a name that an error quotes."""

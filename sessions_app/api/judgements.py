@@ -33,7 +33,7 @@ class NewJudgement(Schema):
 
 
 class JudgementOut(Schema):
-    """What a person thinks of an event."""
+    """Judgement of a person on an event."""
 
     seq: int = Field(description="Number of the event.")
     verdict: str = Field(description="good or bad.")

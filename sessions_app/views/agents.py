@@ -42,7 +42,7 @@ class InvocationQuery(QueryForm):
 
 
 class DrawingQuery(QueryForm):
-    """Which tools the drawing of an agent has: `tools=all` means all of them, otherwise those that `draw` selects."""
+    """Parameter of the drawing of an agent: `tools=all` draws all tools, otherwise `draw` selects some."""
 
     tools = forms.ChoiceField(required=False, choices=[("all", "all")])
 

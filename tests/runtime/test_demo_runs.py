@@ -78,7 +78,7 @@ async def test_demo_runs_ended_yesterday_with_all_that_was_recorded(store: None)
     await units_of_work.read(check)
 
 
-async def test_deleting_the_demo_runs_leaves_nothing_of_them(store: None):
+async def test_deleted_demo_runs_leave_no_rows(store: None):
     await copy_demo_runs(DEMO)
     for run in await units_of_work.read(recorded_runs):
         await units_of_work.run_batched(delete_run, run.pk)

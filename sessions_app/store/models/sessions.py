@@ -152,7 +152,7 @@ class EventJudgement(models.Model):
     """
 
     class Verdict(models.TextChoices):
-        """What the person thinks of the event."""
+        """Verdict of a judgement; a withdrawn one stays as a row."""
 
         GOOD = "good", "good"
         BAD = "bad", "bad"
