@@ -22,6 +22,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from tests.patience import PATIENCE_S
 from tests.required_programs import missing
 
 NAMES = ["chromium", "chromium-browser", "google-chrome"]
@@ -64,7 +65,7 @@ EXPECTED = re.compile(
 """How the browser and htmx begin in the console when a request is refused or cut, or what is hostile is kept from
 running, which a test may be about."""
 
-expect.set_options(timeout=30_000)  # milliseconds: a machine that runs three workers may be slow
+expect.set_options(timeout=60_000)  # milliseconds: a machine that runs three workers may be slow
 
 OpenWindow = Callable[..., BrowserContext]
 
@@ -97,7 +98,7 @@ def server() -> Iterator[str]:
         thread.start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         running.should_exit = running.force_exit = True
-        thread.join(timeout=20)
+        thread.join(timeout=PATIENCE_S)
 
 
 @pytest.fixture

@@ -28,6 +28,8 @@ from functools import partial
 from inspect import signature
 from typing import Any, NoReturn
 
+from tests.patience import PATIENCE_S
+
 MODULES = """
     google.adk.agents google.adk.agents.live_request_queue google.adk.apps.app google.adk.auth.auth_tool
     google.adk.cli.dev_server google.adk.cli.utils._nested_agent_loader google.adk.evaluation.custom_metric_evaluator
@@ -70,7 +72,6 @@ SUBREAPER = 36
 IS_POSSIBLE = sys.platform == "linux"
 """Elsewhere a process cannot adopt what its child has forked, so all are started as usual."""
 
-PATIENCE_S = 120
 REQUEST_BYTES = 1 << 17
 MAX_FDS = 16
 FREE_FD = 500

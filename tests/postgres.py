@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -49,7 +49,8 @@ class Cluster:
         """Let it hang: connections stay open, and nobody answers. SIGCONT lets it go on."""
         postmaster = int((self._data / "postmaster.pid").read_text().split()[0])
         for pid in (postmaster, *list_child_processes(postmaster)):
-            os.kill(pid, number)
+            with suppress(ProcessLookupError):  # a child may have ended since it was listed
+                os.kill(pid, number)
 
     def start(self) -> None:
         """Start it again; return when it answers."""

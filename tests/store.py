@@ -11,8 +11,7 @@ from django.db import connection, transaction
 from django.test import TransactionTestCase
 
 from sessions_app.store.database import units_of_work
-
-PATIENCE_S = 60
+from tests.patience import PATIENCE_S
 
 
 def store_url() -> str:

@@ -20,9 +20,9 @@ from devui.serving import server
 from devui.supervisor import Supervisor
 from sessions_app.store.errors import BadInput
 from tests import forked_processes
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parent.parent
-PATIENCE_S = 60
 
 SETTINGS = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
 """Settings at whose import Ctrl-C is pressed."""

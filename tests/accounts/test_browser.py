@@ -15,6 +15,7 @@ from tests.accounts.conftest import PASSWORD
 from tests.accounts.oidc_provider import SmallProvider
 from tests.browser import OpenWindow
 from tests.e2e.axe import CONTRAST_RULES, WCAG_RULES, violations
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "people")]
 
@@ -97,7 +98,7 @@ def provider(server: str, settings) -> Iterator[SmallProvider]:
         settings.DEVUI_OIDC = provider.settings
         yield provider
         serving.should_exit = True
-        thread.join(timeout=20)
+        thread.join(timeout=PATIENCE_S)
 
 
 def test_person_signs_in_at_another_site_and_returns_to_the_page(

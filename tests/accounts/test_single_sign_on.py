@@ -31,12 +31,12 @@ from sessions_app.roles import Role
 from tests.accounts.conftest import PASSWORD, cookie_of, sign_in
 from tests.accounts.oidc_provider import CLIENT_ID, CLIENT_SECRET, SmallProvider, key_of
 from tests.pages.html import parse
+from tests.patience import PATIENCE_S
 from tests.web import serve
 
 pytestmark = pytest.mark.usefixtures("people")
 
 INSIDE = "/version"
-PATIENCE_S = 30
 FOREIGN = {"Accept": "text/html", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
 
 

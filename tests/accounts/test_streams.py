@@ -20,10 +20,10 @@ from sessions_app.runs import runtime_client
 from sessions_app.store.errors import StoreUnavailable
 from tests.accounts.forwarding_runtime import ForwardingRuntime
 from tests.api.builders import create
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("people")
 
-PATIENCE_S = 30
 FRAME = b'data: {"n": 1}\n\n'
 
 

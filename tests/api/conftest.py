@@ -20,14 +20,13 @@ from sessions_app.store.database import units_of_work
 from sessions_app.store.models import Run
 from tests import forked_processes
 from tests.api.peer import Peer, PeerProvider, adk_server
+from tests.patience import PATIENCE_S
 from tests.store import finish_threads, store_url
 from tests.web import over, serve
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "agents"
 AGENTS = Path(__file__).parent / "agents"
-PATIENCE_S = 120
-"""Seconds after which an answer is missing: a slow machine takes long to start an agent."""
 
 
 @pytest.fixture

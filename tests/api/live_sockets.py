@@ -12,9 +12,9 @@ from websockets.exceptions import ConnectionClosed
 
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import Run
+from tests.patience import PATIENCE_S
 
 LIVE_AGENTS = Path(__file__).parent / "live_agents"
-PATIENCE_S = 60
 
 
 def text_message(text: str) -> str:

@@ -16,9 +16,8 @@ from sessions_app.runs import runtime_client as runs
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import Event
 from tests.api.agents.slow.agent import WORDS
+from tests.patience import PATIENCE_S
 
-PATIENCE_S = 60
-"""Longer than an agent takes that is cancelled, and about as long as it counts that is not."""
 SESSIONS = "/apps/slow/users/ann/sessions"
 
 

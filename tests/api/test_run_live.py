@@ -19,12 +19,12 @@ from sessions_app.store.models import Run
 from tests import web
 from tests.api.live_sockets import (
     LIVE_AGENTS,
-    PATIENCE_S,
     closing_of,
     ended_run,
     next_agent_text,
     text_message,
 )
+from tests.patience import PATIENCE_S
 
 Open = Callable[..., Any]
 

@@ -13,8 +13,7 @@ from sessions_app.delivery.failure import Failure
 from sessions_app.delivery.process_tries import MAX_PROCESSES, ProcessEnded, ProcessTries
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, RuntimeUnavailable, ServerStopping, StoreUnavailable
-
-PATIENCE_S = 60
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)

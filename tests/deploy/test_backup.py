@@ -25,14 +25,13 @@ from tests.deploy.deployment import (
     read_artifact,
     store_artifact,
 )
+from tests.patience import PATIENCE_S
 from tests.postgres import Cluster
 from tests.runtime.web_command import ROOT
 
 pytestmark = pytest.mark.soak
 
 BACKUP, RESTORE = documented_commands("Back up and restore")
-
-PATIENCE_S = 120
 
 
 class Server(Deployment):

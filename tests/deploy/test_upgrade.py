@@ -28,9 +28,10 @@ from tests.deploy.deployment import (
     read_artifact,
     store_artifact,
 )
+from tests.patience import PATIENCE_S
 from tests.postgres import Cluster
 from tests.runtime.web_command import ROOT
-from tests.workers.team import ACTIVE, PATIENCE_S, Member, Web, wait_for
+from tests.workers.team import ACTIVE, Member, Web, wait_for
 
 pytestmark = pytest.mark.soak
 

@@ -7,8 +7,7 @@ import time
 from django.db import connection
 
 from evals_app.models import EvalAttempt
-
-PATIENCE_S = 60.0
+from tests.patience import PATIENCE_S
 
 AGENT = """
 import asyncio

@@ -41,7 +41,7 @@ def test_case_list_follows_file_and_keeps_selection(page: Page, path: Path, fold
         path.name,
         evalset(case("zero", turn("x")), case("one", turn("hi")), case("two", turn("ciao"))),
     )
-    expect(page.locator(".case-name")).to_have_text(["zero", "one", "two"], timeout=30_000)
+    expect(page.locator(".case-name")).to_have_text(["zero", "one", "two"])
     expect(page.get_by_label("Select two")).to_be_checked()
     expect(page.locator(".case-body", has_text="ciao")).to_be_visible()
     expect(page.locator("[data-run-label]")).to_have_text("Run 1 of 3 cases")

@@ -13,8 +13,9 @@ from sessions_app.agent_processes import processes
 from sessions_app.store.models import RuntimeProcess
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
-from tests.evals.gate_agent import AGENT, PATIENCE_S, statuses, wait_for
+from tests.evals.gate_agent import AGENT, statuses, wait_for
 from tests.evals.run_evals_command import environment, run_evals_argv
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.soak
 

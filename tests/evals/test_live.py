@@ -22,8 +22,7 @@ from evals_app.runs.writes.attempts import finish_attempt, start_attempt
 from evals_app.runs.writes.outcomes import Outcome
 from sessions_app.store.database import units_of_work
 from tests.evals.builders import case, evalset, turn, write
-
-PATIENCE = 60
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -53,16 +52,16 @@ async def listening(address, query, routes=live.websocket_urlpatterns):
     }
     socket = ApplicationCommunicator(URLRouter(routes), scope)
     await socket.send_input({"type": "websocket.connect"})
-    assert (await socket.receive_output(timeout=PATIENCE))["type"] == "websocket.accept"
+    assert (await socket.receive_output(timeout=PATIENCE_S))["type"] == "websocket.accept"
     try:
         yield socket
     finally:
         await socket.send_input({"type": "websocket.disconnect", "code": 1001})
-        await socket.wait(timeout=PATIENCE)
+        await socket.wait(timeout=PATIENCE_S)
 
 
 async def message(socket):
-    frame = await socket.receive_output(timeout=PATIENCE)
+    frame = await socket.receive_output(timeout=PATIENCE_S)
     assert frame["type"] == "websocket.send", frame
     return json.loads(frame["text"])
 
@@ -86,7 +85,7 @@ async def test_run_change_is_rendered_once_for_all_sockets(run, monkeypatch):
     first, *_ = await units_of_work.read(attempts, run)
     async with AsyncExitStack() as stack:
         sockets = [await stack.enter_async_context(watching(run.id, after=run.revision)) for _ in range(20)]
-        await asyncio.wait_for(has_looked.wait(), PATIENCE)
+        await asyncio.wait_for(has_looked.wait(), PATIENCE_S)
         await units_of_work.write(start_attempt, first.pk)
         updates = [await message(socket) for socket in sockets]
         assert all(update == updates[0] for update in updates)
@@ -130,7 +129,7 @@ async def test_end_of_run_is_sent_and_socket_closed(run):
         update = await message(socket)
         assert update["type"] == "end"
         assert "3 cancelled" in update["summary"]
-        assert (await socket.receive_output(timeout=PATIENCE))["type"] == "websocket.close"
+        assert (await socket.receive_output(timeout=PATIENCE_S))["type"] == "websocket.close"
 
 
 async def test_a_run_that_does_not_exist_ends_at_once(store):
@@ -179,7 +178,7 @@ async def test_page_with_outdated_file_is_notified_at_once(web, folder):
 
 async def test_an_evalset_that_does_not_exist_is_followed_no_further(web):
     async with listening("/ws/evals/evalsets/12345/", "digest=") as socket:
-        assert (await socket.receive_output(timeout=PATIENCE))["type"] == "websocket.close"
+        assert (await socket.receive_output(timeout=PATIENCE_S))["type"] == "websocket.close"
 
 
 async def test_a_page_asks_for_its_own_cases_when_more_changed_than_it_shows(run):

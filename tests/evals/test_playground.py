@@ -39,11 +39,11 @@ from sessions_app.store.sessions import writes
 from sessions_app.store.traces.content_store import MAX_TEXT
 from tests import forked_processes
 from tests.pages.html import Element, parse
+from tests.patience import PATIENCE_S
 from tests.store import store_url
 
 AGENTS = Path(__file__).resolve().parents[2] / "examples/agents"
 ORIGIN = "http://testserver"
-PATIENCE_S = 60
 SLOW = {"DEVUI_EXAMPLE_DELAY_MS": "60000"}
 """Makes the models of the examples wait before each streamed chunk."""
 

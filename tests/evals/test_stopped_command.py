@@ -13,8 +13,9 @@ import pytest
 from evals_app.models import EvalRun
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
-from tests.evals.gate_agent import AGENT, PATIENCE_S, statuses, wait_for
+from tests.evals.gate_agent import AGENT, statuses, wait_for
 from tests.evals.run_evals_command import environment, run_evals_argv
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 METRIC = "--metrics=response_match_score"

@@ -30,12 +30,12 @@ from tests.examples.fake_forge import (
     Fault,
     serve,
 )
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 CI = ROOT / "deploy/ci"
 WEATHER = ROOT / "examples/agents/weather"
 MARKER = "<!-- devui-evals -->\n"
-PATIENCE_S = 120
 
 
 @pytest.fixture

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from tests import forked_processes
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
 PASSWORD = "correct horse battery staple\n"
-PATIENCE_S = 60
 
 
 def commands() -> list[list[str]]:

@@ -21,11 +21,11 @@ from sessions_app.runs import runtime_client
 from tests import forked_processes
 from tests.live.streaming_runtime import StreamingRuntime
 from tests.live.windows import open_page  # noqa: F401 - a fixture
+from tests.patience import PATIENCE_S
 from tests.store import finish_threads, store_url
 from tests.timeline.story import Story
 
 Message = dict[str, Any]
-PATIENCE = 60.0
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -60,7 +60,7 @@ class Page:
 
     async def next(self) -> Message:
         """Return the next message."""
-        frame = await self.socket.receive_output(timeout=PATIENCE)
+        frame = await self.socket.receive_output(timeout=PATIENCE_S)
         assert frame["type"] == "websocket.send", frame
         message: Message = json.loads(frame["text"])
         self.messages.append(message)
@@ -68,7 +68,7 @@ class Page:
 
     async def closed(self) -> int:
         """Return the code the server closed with; it must be the next thing it does."""
-        frame = await self.socket.receive_output(timeout=PATIENCE)
+        frame = await self.socket.receive_output(timeout=PATIENCE_S)
         assert frame["type"] == "websocket.close", frame
         code: int = frame["code"]
         return code
@@ -79,7 +79,7 @@ class Page:
 
     async def until(self, is_met: Callable[[Message], Any]) -> Message:
         """Read on until a message meets a condition."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             message = await self.next()
             if is_met(message):
@@ -117,12 +117,12 @@ async def watching(pk: int, after: int | str | None = 0, query: str = "") -> Asy
     }
     socket = ApplicationCommunicator(URLRouter(websocket_urlpatterns), scope)
     await socket.send_input({"type": "websocket.connect"})
-    assert (await socket.receive_output(timeout=PATIENCE))["type"] == "websocket.accept"
+    assert (await socket.receive_output(timeout=PATIENCE_S))["type"] == "websocket.accept"
     try:
         yield Page(socket)
     finally:
         await socket.send_input({"type": "websocket.disconnect", "code": 1001})
-        await socket.wait(timeout=PATIENCE)
+        await socket.wait(timeout=PATIENCE_S)
 
 
 WRITER = """

@@ -16,8 +16,9 @@ from devui.asgi import application
 from sessions_app.live import snapshot
 from sessions_app.live.session_tail import SessionTail
 from sessions_app.store.database import units_of_work
-from tests.live.conftest import PATIENCE, Message, Page, foreign_writer, seqs_in, watching
+from tests.live.conftest import Message, Page, foreign_writer, seqs_in, watching
 from tests.live.streaming_runtime import create_claimed_run, is_pending
+from tests.patience import PATIENCE_S
 from tests.web import serve
 
 SOCKETS = 30
@@ -138,7 +139,7 @@ async def test_slow_socket_delays_nobody_and_misses_nothing(story):
         await all_hear(pages, 100)
         assert messages == []
         gate.set()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             await caught_up.wait()
     lagging.cancel()
     batches = [message for message in messages if message["type"] == "events"]
@@ -177,9 +178,9 @@ async def test_failing_query_tells_all_to_retry_and_recovers(story, monkeypatch)
 
         monkeypatch.setattr(snapshot, "read_snapshot", fail)
         for page in pages:
-            frame = await page.socket.receive_output(timeout=PATIENCE)
+            frame = await page.socket.receive_output(timeout=PATIENCE_S)
             while frame["type"] == "websocket.send":
-                frame = await page.socket.receive_output(timeout=PATIENCE)
+                frame = await page.socket.receive_output(timeout=PATIENCE_S)
             assert frame["code"] == 1011
         monkeypatch.setattr(snapshot, "read_snapshot", read)
         async with watching(story.pk) as page:
@@ -207,9 +208,9 @@ async def test_500_real_sockets_with_one_stalled_get_every_event_once(story):
             )
             for _ in range(500)
         ]
-        async with asyncio.timeout(5 * PATIENCE), foreign_writer("s1", events=events, pause=0.01):
+        async with asyncio.timeout(5 * PATIENCE_S), foreign_writer("s1", events=events, pause=0.01):
             stuck, *reading = opened
             received_seqs = await asyncio.gather(*map(seqs_of, reading))
         assert all(seqs == list(range(1, events + 1)) for seqs in received_seqs)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             assert await seqs_of(stuck) == list(range(1, events + 1))

@@ -16,11 +16,10 @@ from sessions_app.store.sessions import writes
 from tests.browser import await_end
 from tests.live.streaming_runtime import StreamingRuntime
 from tests.live.windows import Line, event, first_on_screen, is_at_end, seqs, top_of
+from tests.patience import PATIENCE_S
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
-
-PATIENCE_S = 60
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 from sessions_app.store import events
 from sessions_app.store.models import AgentSession, Event
 from tests.live.windows import Line, event, first_on_screen, is_at_end, seqs, top_of
+from tests.patience import PATIENCE_S
 from tests.timeline.story import START, Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
@@ -264,6 +265,6 @@ def test_nothing_shifts_while_five_hundred_events_arrive(
     if reading:
         expect(page.get_by_role("button", name="500 new")).to_be_visible()
     else:
-        expect(event(page, EVENTS + 500)).to_be_in_viewport()
+        expect(event(page, EVENTS + 500)).to_be_in_viewport(timeout=1000 * PATIENCE_S)
     for window in (page, other):
         assert window.evaluate("window.shifts") == []

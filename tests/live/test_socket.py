@@ -21,7 +21,8 @@ from sessions_app.store.sessions import writes
 from sessions_app.store.sessions.nested_runs import NestedRunOrigin, save_nested
 from sessions_app.store.traces.log_records import NewLogRecord, save_log_records
 from sessions_app.timeline.event_window import WINDOW_SIZE
-from tests.live.conftest import PATIENCE, foreign_writer, seqs_in, watching
+from tests.live.conftest import foreign_writer, seqs_in, watching
+from tests.patience import PATIENCE_S
 from tests.timeline.story import Story
 
 
@@ -141,7 +142,7 @@ async def test_page_closed_while_sending_is_no_error(story, monkeypatch, caplog)
 
     monkeypatch.setattr(consumers.SessionSocket, "send", find_the_line_closed)
     await units_of_work.write(story.says, "one")
-    async with watching(story.pk), asyncio.timeout(PATIENCE):
+    async with watching(story.pk), asyncio.timeout(PATIENCE_S):
         await closing.wait()
     assert caplog.text == ""
 
@@ -199,7 +200,7 @@ async def test_idle_socket_sends_keepalives(story):
             has_beat.set()
 
     following = asyncio.create_task(SessionTail(story.pk, 0, send, heartbeat_s=0.0).run())
-    await asyncio.wait_for(has_beat.wait(), PATIENCE)
+    await asyncio.wait_for(has_beat.wait(), PATIENCE_S)
     following.cancel()
     await asyncio.wait([following])
 

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests import forked_processes
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PATIENCE_S = 60
 
 
 @contextmanager

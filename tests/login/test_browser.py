@@ -13,6 +13,7 @@ from sessions_app.store.database import units_of_work
 from tests.browser import OpenWindow
 from tests.e2e.axe import CONTRAST_RULES, WCAG_RULES, violations
 from tests.login.conftest import PASSWORD
+from tests.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.browser,
@@ -48,7 +49,7 @@ def elsewhere(server: str) -> Iterator[str]:
     thread.start()
     yield f"http://localhost:{serving.server_port}/"
     serving.shutdown()
-    thread.join(timeout=20)
+    thread.join(timeout=PATIENCE_S)
     serving.server_close()
 
 

@@ -15,7 +15,8 @@ from django.test import override_settings
 from devui.accounts import logins, owner
 from sessions_app.store.models import AgentSession
 from tests.login.conftest import PASSWORD, new_cookie, set_password
-from tests.login.servers import PATIENCE_S, serving
+from tests.login.servers import serving
+from tests.patience import PATIENCE_S
 from tests.store import store_url
 
 FORM = {"Sec-Fetch-Site": "same-origin"}

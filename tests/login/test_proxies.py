@@ -13,7 +13,8 @@ from devui.accounts import owner
 from devui.web.login.throttling import MAX_ATTEMPTS, client_network
 from devui.web.proxies import ForwardedClients
 from tests.login.conftest import PASSWORD
-from tests.login.servers import PATIENCE_S, serving
+from tests.login.servers import serving
+from tests.patience import PATIENCE_S
 from tests.store import store_url
 
 

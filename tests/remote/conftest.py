@@ -19,9 +19,9 @@ from sessions_app.agents import remotes
 from sessions_app.runs import runtime_client as runs
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Run
+from tests.patience import PATIENCE_S
 from tests.web import over, serve
 
-PATIENCE_S = 60
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "agents"
 
 

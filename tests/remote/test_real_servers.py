@@ -23,9 +23,9 @@ from websockets.asyncio.client import connect
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentCard, Event
 from tests.api.live_sockets import LIVE_AGENTS, closing_of, ended_run, next_agent_text, text_message
+from tests.patience import PATIENCE_S
 from tests.remote.conftest import (
     EXAMPLES,
-    PATIENCE_S,
     connect_runtimes,
     free_port,
     start_run,

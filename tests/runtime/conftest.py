@@ -28,11 +28,11 @@ from sessions_app.store.models import AgentSession, Event, Run
 from sessions_app.store.sessions import writes
 from sessions_app.store.sessions.writes import SessionKey
 from tests import forked_processes
+from tests.patience import PATIENCE_S
 from tests.store import store_url
 
 STAGE = Path(__file__).parent / "stage"
 STAGE_APPS = ["broken", "group.inner", "napper", "patient", "talker", "trouble", "written"]
-PATIENCE_S = 60
 JSON = {"Content-Type": "application/json"}
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
+from tests.patience import PATIENCE_S
 from tests.runtime.conftest import copy_of_stage
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 120
 CASES = 40
 WORDS = " ".join(f"w{number}" for number in range(20))
 

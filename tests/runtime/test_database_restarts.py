@@ -17,9 +17,10 @@ from django.db import connection  # noqa: F401 - read by skipif
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
+from tests.patience import PATIENCE_S
 from tests.postgres import Cluster
 from tests.runtime.conftest import until
-from tests.runtime.stage_server import PATIENCE_S, WORDS, serve_stage
+from tests.runtime.stage_server import WORDS, serve_stage
 
 ACTIVE = {"queued", "running"}
 SESSIONS = 4

@@ -12,8 +12,7 @@ from sessions_app.store.database import units_of_work
 from sessions_app.store.models import Run
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
-
-PATIENCE_S = 60
+from tests.patience import PATIENCE_S
 
 
 async def create_run() -> Run:

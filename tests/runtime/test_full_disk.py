@@ -16,8 +16,9 @@ import pytest
 from django.db import connection  # noqa: F401 - read by skipif
 
 from sessions_app.agent_processes import processes
+from tests.patience import PATIENCE_S
 from tests.runtime.conftest import until
-from tests.runtime.stage_server import PATIENCE_S, serve_stage, start_server
+from tests.runtime.stage_server import serve_stage, start_server
 from tests.sessions.faults.small_disk import mount_disk
 
 pytestmark = pytest.mark.skipif("connection.vendor != 'sqlite'", reason="the store is a file")

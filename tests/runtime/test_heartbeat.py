@@ -11,7 +11,7 @@ from devui.runtime.heartbeat import Heartbeat
 from sessions_app.agent_processes import processes
 from sessions_app.runs import lifecycle
 from sessions_app.store.errors import StoreFault, StoreReplaced
-from tests.runtime.stage_server import PATIENCE_S
+from tests.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize(

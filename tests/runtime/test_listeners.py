@@ -9,8 +9,7 @@ import pytest
 
 from devui.supervisor.listeners import SocketFolder
 from devui.supervisor.upstream import Upstream
-
-PATIENCE_S = 60
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture

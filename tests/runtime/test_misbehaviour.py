@@ -14,8 +14,8 @@ from sessions_app.agent_processes.process_output import LIMIT_BYTES
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import NotFound, RuntimeUnavailable
 from sessions_app.store.models import Run, RuntimeProcess
+from tests.patience import PATIENCE_S
 from tests.runtime.conftest import (
-    PATIENCE_S,
     STAGE_APPS,
     Stage,
     adk_body,

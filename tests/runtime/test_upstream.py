@@ -10,8 +10,7 @@ from websockets.exceptions import InvalidHandshake
 
 from devui.supervisor.listeners import SocketFolder
 from devui.supervisor.upstream import Upstream
-
-PATIENCE_S = 60
+from tests.patience import PATIENCE_S
 
 
 async def test_requests_and_sockets_have_prefix_and_token():

@@ -27,8 +27,9 @@ from devui.serving.demo import read_demo as read_demo
 from sessions_app.agent_processes import processes
 from sessions_app.store.errors import BadInput
 from tests import forked_processes
+from tests.patience import PATIENCE_S
 from tests.runtime.conftest import STAGE_APPS
-from tests.runtime.web_command import PATIENCE_S, ROOT, refusal_of, start_web
+from tests.runtime.web_command import ROOT, refusal_of, start_web
 
 
 class Web:

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from tests import forked_processes
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PATIENCE_S = 60
 
 
 def start_web(

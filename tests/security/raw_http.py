@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-PATIENCE_S = 60
+from tests.patience import PATIENCE_S
+
 MAX_LINE = 1 << 24
 
 

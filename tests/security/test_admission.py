@@ -16,7 +16,8 @@ from devui.web import body_admission, body_limits
 from devui.web.body_admission import BodyAdmission
 from devui.web.body_limits import SMALL_BYTES
 from tests.login.conftest import data, login, new_cookie, set_password
-from tests.security.raw_http import PATIENCE_S, Connection, connect
+from tests.patience import PATIENCE_S
+from tests.security.raw_http import Connection, connect
 from tests.web import serve
 
 __all__ = ["data", "login"]

@@ -15,7 +15,8 @@ import websockets
 from devui.web import idle_connections
 from devui.web.idle_connections import TimedHTTPProtocol
 from tests.login.servers import serving
-from tests.security.raw_http import PATIENCE_S, connect
+from tests.patience import PATIENCE_S
+from tests.security.raw_http import connect
 from tests.web import serve
 
 WAIT_S = 0.3

@@ -19,9 +19,8 @@ from sessions_app.store.errors import RuntimeUnavailable
 from sessions_app.store.models import Run
 from tests.console.fake_runtimes import RecordingRuntime
 from tests.pages.html import Element, parse
+from tests.patience import PATIENCE_S
 from tests.timeline.story import Story
-
-PATIENCE_S = 60
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ import psycopg
 from websockets.asyncio.client import connect
 
 from tests import forked_processes
+from tests.patience import PATIENCE_S
 from tests.required_programs import missing
 from tests.runtime.web_command import ROOT
 
-PATIENCE_S = 120
 MAX_PAUSE_S = 0.5
 HTTP = httpx.Client(timeout=PATIENCE_S, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 """Reads the certificate authorities once, not at each request, and finds no connection closed by a kill."""

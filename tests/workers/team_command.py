@@ -14,9 +14,10 @@ from typing import Any
 import httpx
 import psycopg
 
+from tests.patience import PATIENCE_S
 from tests.runtime.web_command import ROOT
 from tests.workers.conftest import agents_of_team
-from tests.workers.team import PATIENCE_S, Member, postgres_server, read_rows, team_environment
+from tests.workers.team import Member, postgres_server, read_rows, team_environment
 
 PASSWORD = "correct horse battery"
 

@@ -9,8 +9,9 @@ import signal
 import pytest
 
 from sessions_app.agent_processes import processes
+from tests.patience import PATIENCE_S
 from tests.workers.conftest import CASES, WORDS
-from tests.workers.team import PATIENCE_S, Member, Team, Web, wait_for
+from tests.workers.team import Member, Team, Web, wait_for
 
 pytestmark = pytest.mark.soak
 
@@ -104,7 +105,7 @@ def test_eval_run_of_a_killed_worker_goes_on_at_another(team):
     ended = "SELECT count(*) FROM evals_app_evalattempt WHERE finished_at IS NOT NULL"
     wait_for(lambda: team.rows(ended)[0][0], lambda count: count >= 6)
     killed.end(signal.SIGKILL)
-    facts = web.end_of_evals(run_id, patience_s=180)
+    facts = web.end_of_evals(run_id)
     assert facts["status"] == "done"
     outcomes = team.rows(OUTCOMES.format(run_id))
     assert len({(case, repetition) for case, repetition, _ in outcomes}) == CASES == len(outcomes)
@@ -138,7 +139,7 @@ def test_two_versions_of_code_take_only_their_own_eval_runs(team, tmp_path):
     team.start_worker(agents=other_agents)
     team.await_workers(2)
     web.post(f"/api/v1/evals/runs/{run_id}/resume")
-    facts = web.end_of_evals(run_id, patience_s=180)
+    facts = web.end_of_evals(run_id)
     assert (facts["status"], facts["code_version"]) == ("done", code)
 
 
@@ -162,7 +163,7 @@ def test_paused_workers_that_wake_late_change_nothing(team):
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     start(team, 2)
-    facts = web.end_of_evals(run_id, patience_s=SILENCE_S + 180)
+    facts = web.end_of_evals(run_id, patience_s=SILENCE_S + PATIENCE_S)
     assert facts["status"] == "done"
     before = team.rows("SELECT id, status, finished_at, session_id FROM evals_app_evalattempt ORDER BY id")
     for pid in pids:

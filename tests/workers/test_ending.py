@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from sessions_app.agent_processes import processes
-from tests.workers.team import PATIENCE_S, Member, Team, Web, own_database, wait_for
+from tests.patience import PATIENCE_S
+from tests.workers.team import Member, Team, Web, own_database, wait_for
 from tests.workers.team_command import OwnTeam, browser
 from tests.workers.waiting_agents import JUDGED, LOADER, SLEEPER, STREAMER, write_agents
 

@@ -6,7 +6,8 @@ import httpx
 import pytest
 
 from tests.importers import stores
-from tests.workers.team import PATIENCE_S, wait_for
+from tests.patience import PATIENCE_S
+from tests.workers.team import wait_for
 
 pytestmark = pytest.mark.soak
 

@@ -13,8 +13,9 @@ import pytest
 from websockets.asyncio.client import connect
 
 from tests.api.live_sockets import LIVE_AGENTS, closing_of, next_agent_text, text_message
+from tests.patience import PATIENCE_S
 from tests.workers.conftest import agents_of_team
-from tests.workers.team import PATIENCE_S, Team, own_database, wait_for
+from tests.workers.team import Team, own_database, wait_for
 
 pytestmark = pytest.mark.soak
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tests.workers.team import PATIENCE_S, wait_for
+from tests.patience import PATIENCE_S
+from tests.workers.team import wait_for
 
 pytestmark = pytest.mark.soak
 

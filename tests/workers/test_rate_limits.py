@@ -45,7 +45,7 @@ def test_service_refuses_no_request_of_two_workers_under_its_limit(team, start_t
     with model_service(limit=12) as service:
         web = start_team(service)
         runs = [web.eval_run(**ORDER) for _ in range(2)]
-        ends = [web.end_of_evals(run_id, patience_s=200) for run_id in runs]
+        ends = [web.end_of_evals(run_id) for run_id in runs]
     assert [end["counts"]["passed"] for end in ends] == [10, 10]
     assert (len(service.asked), service.refusals) == (20, [])
     assert service.asked[-1] - service.asked[0] < 80

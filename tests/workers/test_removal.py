@@ -9,8 +9,9 @@ from collections import Counter
 import httpx
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.workers.conftest import CASES, WORDS
-from tests.workers.team import PATIENCE_S, Web, wait_for
+from tests.workers.team import Web, wait_for
 
 pytestmark = pytest.mark.soak
 
@@ -50,7 +51,7 @@ def test_removed_worker_that_does_not_answer_is_replaced_and_ends_when_it_wakes(
     paused.process.send_signal(signal.SIGSTOP)
     assert web.remove(worker_id) == 204
     assert statuses(web) == {"alive": 1}
-    facts = web.end_of_evals(run_id, patience_s=180)
+    facts = web.end_of_evals(run_id)
     assert (facts["status"], facts["counts"]["passed"]) == ("done", CASES)
     paused.process.send_signal(signal.SIGCONT)
     assert paused.process.wait(PATIENCE_S) == 0

@@ -16,9 +16,10 @@ import pytest
 
 from sessions_app.agent_processes import processes
 from tests.evals.builders import case, evalset, turn, write
+from tests.patience import PATIENCE_S
 from tests.postgres import Cluster
 from tests.workers.conftest import agents_of_team
-from tests.workers.team import PATIENCE_S, Member, Team, Web, wait_for
+from tests.workers.team import Member, Team, Web, wait_for
 
 pytestmark = pytest.mark.soak
 
@@ -157,7 +158,7 @@ def test_every_attempt_has_one_outcome_through_kills_and_restarts(chaos, _round)
             f"== {time.monotonic() - began:.0f} s: killed a {victim}; {number(team, ENDED.format(run_id))} ended"
         )
     chaos.restore()
-    wait_for(lambda: number(team, ACTIVE_RUNS), lambda count: count == 0, PATIENCE_S * 5)
+    wait_for(lambda: number(team, ACTIVE_RUNS), lambda count: count == 0, PATIENCE_S * 2)
     print(f"== {time.monotonic() - began:.0f} s: all ended")
 
     outcomes = rows(team, OUTCOMES)

@@ -10,8 +10,9 @@ from itertools import pairwise
 import httpx
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.workers.conftest import WORDS
-from tests.workers.team import PATIENCE_S, streamed, wait_for
+from tests.workers.team import streamed, wait_for
 
 pytestmark = pytest.mark.soak
 

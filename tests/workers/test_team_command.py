@@ -16,8 +16,9 @@ import pytest
 from websockets.asyncio.client import connect
 
 from sessions_app.agent_processes import processes
+from tests.patience import PATIENCE_S
 from tests.workers.conftest import CASES, WORDS
-from tests.workers.team import PATIENCE_S, wait_for
+from tests.workers.team import wait_for
 from tests.workers.team_command import OwnTeam, browser
 
 pytestmark = pytest.mark.soak

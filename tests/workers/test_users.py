@@ -15,9 +15,10 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from tests.api.live_sockets import LIVE_AGENTS, next_agent_text, text_message
+from tests.patience import PATIENCE_S
 from tests.runtime.web_command import ROOT
 from tests.workers.conftest import WORDS, agents_of_team
-from tests.workers.team import ACTIVE, PATIENCE_S, Team, own_database, wait_for
+from tests.workers.team import ACTIVE, Team, own_database, wait_for
 
 pytestmark = pytest.mark.soak
 

@@ -14,7 +14,8 @@ import pytest
 from django.db import connection  # noqa: F401 - read by skipif
 
 from tests import forked_processes
-from tests.runtime.stage_server import PATIENCE_S, serve_stage
+from tests.patience import PATIENCE_S
+from tests.runtime.stage_server import serve_stage
 
 pytestmark = pytest.mark.skipif("connection.vendor != 'sqlite'", reason="the store is a file")
 

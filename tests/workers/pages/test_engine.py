@@ -20,13 +20,13 @@ from sessions_app.runs import lifecycle
 from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.models import Run
+from tests.patience import PATIENCE_S
 from tests.runtime.conftest import until
 from tests.workers.pages.conftest import CODE, queue_run
 
 pytestmark = pytest.mark.usefixtures("queue")
 
 WORKER = "w1"
-PATIENCE_S = 60
 
 
 async def cancel_nothing(app_name: str, run_id: str) -> None:
