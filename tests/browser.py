@@ -65,7 +65,10 @@ EXPECTED = re.compile(
 """How the browser and htmx begin in the console when a request is refused or cut, or what is hostile is kept from
 running, which a test may be about."""
 
-expect.set_options(timeout=60_000)  # milliseconds: a machine that runs three workers may be slow
+PATIENCE_MS = 90_000
+"""Milliseconds that a page may take: a machine that runs three workers may be slow."""
+
+expect.set_options(timeout=PATIENCE_MS)
 
 OpenWindow = Callable[..., BrowserContext]
 
@@ -118,6 +121,7 @@ def open_window(browser: Browser) -> Iterator[OpenWindow]:
 
     def opened(base_url: str, **options: object) -> BrowserContext:
         window = browser.new_context(base_url=base_url, **options)
+        window.set_default_timeout(PATIENCE_MS)
         window.on("page", watch)
         windows.append(window)
         return window

@@ -16,6 +16,7 @@ from sessions_app.search.execution import session_queries
 from sessions_app.search.query.parsing import parse
 from sessions_app.store.index import index_backlog
 from sessions_app.store.models import AgentSession
+from tests.patience import PATIENCE_S
 
 
 def test_a_time_is_met_from_the_budget_down_and_compared_with_the_peer():
@@ -45,7 +46,7 @@ def test_the_table_has_a_row_for_each_figure():
 
 def test_unknown_benchmark_is_refused_listing_known_ones():
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "apend"], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "benchmarks", "apend"], capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert done.returncode == 2
     assert "no benchmark is called apend: choose from append, " in done.stderr

@@ -14,6 +14,7 @@ from devui.__main__ import main
 from devui.config import environment
 from sessions_app.store.database import schema
 from tests import forked_processes
+from tests.patience import PATIENCE_S
 from tests.runtime.web_command import ROOT
 
 
@@ -135,7 +136,7 @@ def test_without_single_sign_on_its_library_is_not_imported(tmp_path):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert "django.contrib.auth" in ended.stderr
     assert "joserfc" not in ended.stderr

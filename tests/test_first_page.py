@@ -45,7 +45,7 @@ async def main():
     assert "devui.apis.build" not in sys.modules
     async with over(application) as client:
         await client.get("/")
-    await asyncio.wait_for(importing, 60)
+    await asyncio.wait_for(importing, PATIENCE_S)
 
 asyncio.run(main())
 print(*(name in sys.modules for name in sys.argv[2:]))

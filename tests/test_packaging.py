@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 pytestmark = pytest.mark.soak
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -215,7 +217,11 @@ def test_a_foreign_project_mounts_it_by_three_lines_of_settings(scripts, tmp_pat
     (tmp_path / "theirs" / "urls.py").write_text(FOREIGN_URLS)
     (tmp_path / "visit.py").write_text(FOREIGN_VISIT)
     checked = subprocess.run(
-        [scripts / "python", "manage.py", "check"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        [scripts / "python", "manage.py", "check"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert checked.returncode == 0, checked.stderr
     run(tmp_path, scripts / "python", "manage.py", "migrate", "--verbosity", "0")

@@ -11,11 +11,15 @@ from typing import Any
 import httpx
 import uvicorn
 
+from tests.patience import PATIENCE_S
+
 
 def over(app: Any, **headers: str) -> httpx.AsyncClient:
     """Return a client of an ASGI application; what the application raises is answered, as a server would."""
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=60, headers=headers)
+    return httpx.AsyncClient(
+        transport=transport, base_url="http://127.0.0.1", timeout=PATIENCE_S, headers=headers
+    )
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.api.peer import adk_server
 from tests.e2e.own_server import copied_agents, serving
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.soak
 
@@ -38,7 +39,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with serving(copied_agents(tmp_path_factory.mktemp("any"))) as where:
         body = {"sessionId": "s1", "state": {"n": 1, "user:tier": "gold", "app:x": [1]}}
         response = httpx.post(
-            f"{where}/apps/weather/users/ann/sessions", json=body, trust_env=False, timeout=60
+            f"{where}/apps/weather/users/ann/sessions", json=body, trust_env=False, timeout=PATIENCE_S
         )
         response.raise_for_status()
         yield where

@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser import OpenWindow
 from tests.e2e.own_server import serving
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak]
 
@@ -33,7 +34,10 @@ def page(open_window: OpenWindow, address: str, request: pytest.FixtureRequest) 
     """The page of a session of the test's own, connected, with a count of the pieces of sound that it plays."""
     name = request.node.name[:40]
     response = httpx.post(
-        f"{address}/apps/speaker/users/ann/sessions", json={"sessionId": name}, trust_env=False, timeout=60
+        f"{address}/apps/speaker/users/ann/sessions",
+        json={"sessionId": name},
+        trust_env=False,
+        timeout=PATIENCE_S,
     )
     assert response.status_code == 200
     opened = open_window(address).new_page()

@@ -20,6 +20,7 @@ from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, ModelCall, Run
 from tests.console.runs import STAGE, newest_ended_run
 from tests.pages.html import parse
+from tests.patience import PATIENCE_S
 from tests.runtime.conftest import STAGE as RUNTIME_STAGE
 from tests.runtime.conftest import Stage, opened_stage, read_events, read_run, until
 from tests.web import serve
@@ -55,7 +56,7 @@ async def server(stage: Stage) -> AsyncIterator[str]:
 
 def line_to(server: str, session: AgentSession) -> Any:
     query = f"app_name={session.app_name}&user_id=ann&session_id={session.session_id}&modalities=TEXT"
-    return connect(f"ws://{server}/run_live?{query}", proxy=None, open_timeout=60)
+    return connect(f"ws://{server}/run_live?{query}", proxy=None, open_timeout=PATIENCE_S)
 
 
 def text_frame(text: str) -> str:
@@ -65,7 +66,7 @@ def text_frame(text: str) -> str:
 async def answer_on(line: Any) -> list[dict[str, Any]]:
     """Return the events of a turn."""
     events = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not events or not events[-1].get("turnComplete"):
             events.append(json.loads(await line.recv()))
     return events
@@ -73,7 +74,7 @@ async def answer_on(line: Any) -> list[dict[str, Any]]:
 
 async def rest_of(line: Any) -> None:
     """Hear what comes until the line is closed."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             await line.recv()
 

@@ -17,12 +17,9 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser import OpenWindow
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-START_SECONDS = 60
-DEMO_SECONDS = 120
-LIVE = 40_000
-"""Milliseconds that a live page may take to show what happened, on a loaded machine."""
 
 DEMO = ROOT / "examples" / "demo.json"
 
@@ -37,7 +34,7 @@ class Server:
 
     def sessions(self) -> set[tuple[str, str, str]]:
         """Return the app, user and id of every session that the server lists."""
-        body = httpx.get(f"{self.url}/api/v1/sessions?limit=200", trust_env=False, timeout=30).json()
+        body = httpx.get(f"{self.url}/api/v1/sessions?limit=200", trust_env=False, timeout=PATIENCE_S).json()
         return {(row["app"], row["user"], row["id"]) for row in body["sessions"]}
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -48,7 +45,7 @@ class Server:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_S,
         )
 
 
@@ -89,12 +86,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             stderr=subprocess.STDOUT,
         )
     try:
-        wait_until(lambda: process.poll() is not None or address_in(log), START_SECONDS, "the address")
+        wait_until(lambda: process.poll() is not None or address_in(log), PATIENCE_S, "the address")
         assert process.poll() is None, log.read_text()
         yield Server(address_in(log), folder, environment)
     finally:
         process.terminate()
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE_S)
 
 
 @pytest.fixture
@@ -108,7 +105,7 @@ def demo(server: Server) -> None:
     """The demo sessions: the server makes them in the background, one after the other, by running the agents."""
     demo_sessions = json.loads(DEMO.read_text(encoding="utf-8"))
     expected = {(session["app"], session["user"], session["session_id"]) for session in demo_sessions}
-    wait_until(lambda: expected <= server.sessions(), DEMO_SECONDS, "the demo sessions")
+    wait_until(lambda: expected <= server.sessions(), PATIENCE_S, "the demo sessions")
 
 
 def open_new_session(page: Page, app: str, user: str, session_id: str) -> None:
@@ -118,7 +115,7 @@ def open_new_session(page: Page, app: str, user: str, session_id: str) -> None:
     page.get_by_label("Session id").fill(session_id)
     page.get_by_role("button", name="Create session").click()
     page.wait_for_url(f"**/sessions/{app}/{user}/{session_id}/**")
-    expect(page.locator("[data-connection]")).to_have_text("live", timeout=LIVE)
+    expect(page.locator("[data-connection]")).to_have_text("live")
 
 
 def say(page: Page, text: str) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.e2e.conftest import ROOT, START_SECONDS, address_in, wait_until
+from tests.patience import PATIENCE_S
 
 
 def copied_agents(folder: Path) -> Path:
@@ -42,4 +43,4 @@ def serving(folder: Path) -> Iterator[str]:
         yield address_in(log)
     finally:
         process.terminate()
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE_S)

@@ -18,7 +18,7 @@ import sessions_app.urls
 from devui.web import page_context
 from tests.browser import OpenWindow
 from tests.e2e.axe import CONTRAST_RULES, WCAG_RULES, violations
-from tests.e2e.conftest import LIVE, Server, open_new_session, say
+from tests.e2e.conftest import Server, open_new_session, say
 from tests.e2e.offered_controls import find_refused_controls
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("demo")]
@@ -50,7 +50,7 @@ def session_that_waits_for_an_answer(page: Page) -> None:
 def session_with_a_running_run(page: Page) -> None:
     open_new_session(page, "office", "axe", "running")
     say(page, "Take 60 seconds")
-    expect(page.locator("#runs")).to_contain_text("running", ignore_case=True, timeout=LIVE)
+    expect(page.locator("#runs")).to_contain_text("running", ignore_case=True)
 
 
 def trace(page: Page) -> None:
@@ -103,7 +103,7 @@ def playground_run(page: Page) -> None:
     page.get_by_label("System instruction").last.fill("Be brief.")
     page.get_by_role("button", name="Run", exact=True).click()
     page.wait_for_url("**/try/*/")
-    expect(page.locator("#playground-answers [data-status=done]")).to_have_count(2, timeout=LIVE)
+    expect(page.locator("#playground-answers [data-status=done]")).to_have_count(2)
 
 
 def playground_runs(page: Page) -> None:
@@ -136,7 +136,7 @@ def report_and_attempt(page: Page) -> None:
     page.wait_for_url("**/evals/runs/**")
     expect(page.locator("#summary")).to_contain_text("1 of 2 passed", timeout=60_000)
     page.locator("#cases tr.case", has_text="fail").first.get_by_role("link").first.click()
-    expect(page.locator("#attempt")).to_contain_text("Expected", ignore_case=True, timeout=LIVE)
+    expect(page.locator("#attempt")).to_contain_text("Expected", ignore_case=True)
 
 
 def compared_runs(page: Page) -> None:

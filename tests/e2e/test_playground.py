@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
-from tests.e2e.conftest import LIVE
-
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/playground.md").read_text(encoding="utf-8")
 
@@ -28,7 +26,7 @@ def test_steps_of_the_page_lead_to_the_marked_argument(window: BrowserContext):
     page.get_by_label("Name", exact=True).fill("Rome instead")
     page.get_by_role("button", name="Run", exact=True).click()
     page.wait_for_url("**/try/*/")
-    expect(page.locator("#playground-answers [data-status=done]")).to_have_count(2, timeout=LIVE)
+    expect(page.locator("#playground-answers [data-status=done]")).to_have_count(2)
     first, second = (page.get_by_role("region", name=f"Column {number}") for number in (1, 2))
     expect(first).to_contain_text("as recorded")
     expect(second.locator(".pair-args .removed")).to_have_text('city="Oslo"')

@@ -12,8 +12,9 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Request, expect
 
 from tests.browser import OpenWindow
-from tests.e2e.conftest import LIVE, wait_until
+from tests.e2e.conftest import wait_until
 from tests.e2e.own_server import copied_agents, serving
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak]
 
@@ -53,7 +54,7 @@ def window(open_window: OpenWindow, address: str) -> BrowserContext:
 def page(window: BrowserContext) -> Iterator[Page]:
     """A page of the front end."""
     opened = window.new_page()
-    opened.set_default_timeout(LIVE)
+    opened.set_default_timeout(1000 * PATIENCE_S)
     yield opened
     assert window.foreign == []
 
@@ -63,33 +64,35 @@ def choose(page: Page, app: str) -> None:
     page.goto("/dev-ui/")
     page.get_by_role("button", name="Select an app").click()
     page.locator(".app-selector-item", has_text=app).click()
-    expect(page.get_by_placeholder("Type a message...")).to_be_visible(timeout=LIVE)
+    expect(page.get_by_placeholder("Type a message...")).to_be_visible()
 
 
 def say(page: Page, text: str, answer: str) -> None:
     """Send a message and wait for what the agent says."""
     page.get_by_placeholder("Type a message...").fill(text)
     page.keyboard.press("Enter")
-    expect(page.get_by_text(answer).last).to_be_visible(timeout=LIVE)
-    expect(page.locator(".stop-message-btn")).to_have_count(0, timeout=LIVE)  # it has a picture and no name
+    expect(page.get_by_text(answer).last).to_be_visible()
+    expect(page.locator(".stop-message-btn")).to_have_count(0)  # it has a picture and no name
 
 
 def session_of(page: Page) -> str:
     """Return the id of the session on the page."""
-    page.wait_for_url(re.compile("session="), timeout=LIVE)
+    page.wait_for_url(re.compile("session="))
     match = re.search(r"session=([^&]+)", page.url)
     assert match
     return match.group(1)
 
 
 def fetch_session(address: str, app: str, session_id: str) -> httpx.Response:
-    return httpx.get(f"{address}/apps/{app}/users/user/sessions/{session_id}", trust_env=False, timeout=30)
+    return httpx.get(
+        f"{address}/apps/{app}/users/user/sessions/{session_id}", trust_env=False, timeout=PATIENCE_S
+    )
 
 
 def drawer(page: Page) -> None:
     """Open the list of sessions."""
     page.locator(".selector-button").nth(1).click()
-    expect(page.get_by_role("button", name="Close session selector")).to_be_visible(timeout=LIVE)
+    expect(page.get_by_role("button", name="Close session selector")).to_be_visible()
 
 
 def test_front_end_runs_an_agent_and_shows_state_and_trace(page, address):
@@ -97,14 +100,14 @@ def test_front_end_runs_an_agent_and_shows_state_and_trace(page, address):
     say(page, PARIS, SUNNY)
     session_id = session_of(page)
     page.get_by_role("tab", name="State").click()
-    expect(page.locator("app-state-tab, .jse-main").first).to_contain_text("last_city", timeout=LIVE)
+    expect(page.locator("app-state-tab, .jse-main").first).to_contain_text("last_city")
     page.get_by_role("radio", name="Traces").click()
-    expect(page.get_by_text("generate_content").first).to_be_visible(timeout=LIVE)
+    expect(page.get_by_text("generate_content").first).to_be_visible()
     events = fetch_session(address, "weather", session_id).json()["events"]
     assert events[-1]["content"]["parts"][0]["text"] == SUNNY
     page.reload()
     page.get_by_role("radio", name="Events").click()
-    expect(page.get_by_text(SUNNY).last).to_be_visible(timeout=LIVE)
+    expect(page.get_by_text(SUNNY).last).to_be_visible()
 
 
 def test_an_answer_streams(page, address):
@@ -123,7 +126,7 @@ def test_artifacts_are_listed_with_their_versions(page):
     choose(page, "office")
     say(page, "Take a note: buy milk", "buy milk")
     page.get_by_role("tab", name="Artifacts").click()
-    expect(page.get_by_text("minutes").first).to_be_visible(timeout=LIVE)
+    expect(page.get_by_text("minutes").first).to_be_visible()
 
 
 def test_evalset_is_created_filled_run_and_removed(page, address, folder):
@@ -136,18 +139,18 @@ def test_evalset_is_created_filled_run_and_removed(page, address, folder):
     page.get_by_text("mine", exact=True).first.click()
     page.get_by_role("button", name="From Current Session").click()
     page.get_by_role("button", name="Create").click()
-    expect(page.get_by_text("What_is_the_weather_in_Paris").first).to_be_visible(timeout=LIVE)
+    expect(page.get_by_text("What_is_the_weather_in_Paris").first).to_be_visible()
     (case,) = json.loads((folder / "agents/weather/mine.evalset.json").read_text())["eval_cases"]
     assert case["conversation"][0]["final_response"]["parts"][0]["text"] == SUNNY
     page.get_by_role("button", name="Run All").click()
     page.get_by_role("dialog").get_by_role("button", name="Run").click()
-    expect(page.get_by_text("Eval Result:").first).to_be_visible(timeout=3 * LIVE)
-    expect(page.get_by_text("Response Match").first).to_be_visible(timeout=LIVE)
-    expect(page.get_by_text("1 PASS").first).to_be_visible(timeout=LIVE)
+    expect(page.get_by_text("Eval Result:").first).to_be_visible(timeout=1000 * PATIENCE_S)
+    expect(page.get_by_text("Response Match").first).to_be_visible()
+    expect(page.get_by_text("1 PASS").first).to_be_visible()
     page.get_by_role("button", name="Compare").click()
-    expect(page.get_by_text("Expected", exact=True).first).to_be_visible(timeout=LIVE)
+    expect(page.get_by_text("Expected", exact=True).first).to_be_visible()
     query = f"{address}/dev/apps/weather/eval-sets/mine"
-    assert httpx.delete(query, trust_env=False, timeout=30).status_code == 200
+    assert httpx.delete(query, trust_env=False, timeout=PATIENCE_S).status_code == 200
     assert not (folder / "agents/weather/mine.evalset.json").exists()
 
 
@@ -160,7 +163,7 @@ def test_a_session_is_renamed_exported_deleted_and_imported_again(page, address,
     page.get_by_role("button", name="Edit", exact=True).click()
     page.locator(".inline-edit-input").fill("A day in Paris")
     page.locator(".inline-edit-input").press("Enter")
-    expect(page.locator(".selector-button").nth(1)).to_contain_text("A day in Paris", timeout=LIVE)
+    expect(page.locator(".selector-button").nth(1)).to_contain_text("A day in Paris")
     renamed = fetch_session(address, "weather", session_id).json()
     assert renamed["state"]["__session_metadata__"] == {"displayName": "A day in Paris"}
     assert renamed["events"] == before["events"]

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
-from tests.e2e.conftest import LIVE, ROOT, Server, open_new_session, say
+from tests.e2e.conftest import ROOT, Server, open_new_session, say
 
 pytestmark = pytest.mark.browser
 
@@ -26,7 +26,7 @@ def test_a_demo_session_shows_deltas_scopes_and_the_raw_event(window: BrowserCon
     page.goto("/sessions/?app=weather")
     page.locator("tr", has_text="first-visit").locator(".row-link").click()
     page.wait_for_url("**/sessions/weather/aya/first-visit/**")
-    expect(page.locator("article.event .delta .change-key").first).to_be_visible(timeout=LIVE)
+    expect(page.locator("article.event .delta .change-key").first).to_be_visible()
 
     page.locator("article.event", has=page.locator(".delta")).last.locator(".event-seq").click()
     page.wait_for_url("**?event=*")
@@ -44,16 +44,16 @@ def test_a_message_streams_in_every_window_and_changes_the_state(window: Browser
     first, second = window.new_page(), window.new_page()
     open_new_session(first, "writer", "eve", "two-windows")
     second.goto("/sessions/writer/eve/two-windows/")
-    expect(second.locator("[data-connection]")).to_have_text("live", timeout=LIVE)
+    expect(second.locator("[data-connection]")).to_have_text("live")
 
     say(first, "Write a note about tea")
     for page in (first, second):
-        expect(page.locator("article.event.kind-user")).to_have_count(1, timeout=LIVE)
-        expect(page.locator("#pending .pending").first).to_be_visible(timeout=LIVE)
+        expect(page.locator("article.event.kind-user")).to_have_count(1)
+        expect(page.locator("#pending .pending").first).to_be_visible()
     for page in (first, second):
-        expect(page.locator("article.event.kind-agent").last).to_be_visible(timeout=LIVE)
-        expect(page.locator("#pending .pending")).to_have_count(0, timeout=LIVE)
-        expect(page.locator("#board .entry").first).to_be_visible(timeout=LIVE)
+        expect(page.locator("article.event.kind-agent").last).to_be_visible()
+        expect(page.locator("#pending .pending")).to_have_count(0)
+        expect(page.locator("#board .entry").first).to_be_visible()
     seqs = first.locator("article.event").evaluate_all("rows => rows.map(row => Number(row.dataset.seq))")
     assert seqs == list(range(1, len(seqs) + 1)), "each event once, in order"
 
@@ -67,31 +67,31 @@ def test_a_session_written_by_another_program_is_watched_live(window: BrowserCon
         "--user", "script", "--session", "own-runner", "--turns", "2", "--pause", "0",
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
-    expect(page.locator("article.event.kind-user")).to_have_count(2, timeout=LIVE)
-    expect(page.locator("article.event.kind-tool_call").first).to_be_visible(timeout=LIVE)
+    expect(page.locator("article.event.kind-user")).to_have_count(2)
+    expect(page.locator("article.event.kind-tool_call").first).to_be_visible()
 
 
 def test_run_survives_closed_page_and_can_be_cancelled(window: BrowserContext, server: Server):
     page = window.new_page()
     open_new_session(page, "office", "eve", "long")
     say(page, "Take 60 seconds")
-    expect(page.locator("#runs")).to_contain_text("running", ignore_case=True, timeout=LIVE)
+    expect(page.locator("#runs")).to_contain_text("running", ignore_case=True)
     page.close()
 
     again = window.new_page()
     again.goto("/sessions/office/eve/long/")
-    expect(again.locator("#runs")).to_contain_text("running", ignore_case=True, timeout=LIVE)
+    expect(again.locator("#runs")).to_contain_text("running", ignore_case=True)
     again.locator("#runs").get_by_role("button", name="Cancel").click()
-    expect(again.locator("#runs")).to_contain_text("cancelled", ignore_case=True, timeout=LIVE)
+    expect(again.locator("#runs")).to_contain_text("cancelled", ignore_case=True)
 
 
 def test_a_failed_run_shows_its_error_and_traceback_where_it_happened(window: BrowserContext, server: Server):
     page = window.new_page()
     open_new_session(page, "office", "eve", "broken")
     say(page, "Break it")
-    expect(page.locator("article.event.kind-error").first).to_be_visible(timeout=LIVE)
-    expect(page.locator("#runs")).to_contain_text("failed", ignore_case=True, timeout=LIVE)
-    expect(page.locator("#runs")).to_contain_text("RuntimeError", timeout=LIVE)
+    expect(page.locator("article.event.kind-error").first).to_be_visible()
+    expect(page.locator("#runs")).to_contain_text("failed", ignore_case=True)
+    expect(page.locator("#runs")).to_contain_text("RuntimeError")
 
 
 def test_evalset_runs_with_scores_and_links_to_sessions(window: BrowserContext, server: Server):
@@ -104,7 +104,7 @@ def test_evalset_runs_with_scores_and_links_to_sessions(window: BrowserContext, 
     failed = page.locator("#cases tr.case", has_text="fail").first
     failed.get_by_role("link").first.click()
     attempt = page.locator("#attempt")
-    expect(attempt).to_contain_text("Expected", ignore_case=True, timeout=LIVE)
+    expect(attempt).to_contain_text("Expected", ignore_case=True)
     attempt.get_by_role("link", name=re.compile("session", re.IGNORECASE)).first.click()
     page.wait_for_url("**/sessions/id/**")
     expect(page.locator("article.event").first).to_be_visible()

@@ -8,7 +8,8 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
-from tests.e2e.conftest import DEMO_SECONDS, LIVE, Server, wait_until
+from tests.e2e.conftest import Server, wait_until
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.soak
 
@@ -19,7 +20,7 @@ def test_tour_finds_the_callback_in_four_clicks(window: BrowserContext, server: 
     page.goto("/")
     page.get_by_role("link", name=re.compile("My email is ada@example.com")).first.click()
     answer = page.locator("article.event.kind-agent", has_text="Delivery costs 5 euros")
-    expect(answer).to_be_visible(timeout=LIVE)
+    expect(answer).to_be_visible()
 
     answer.locator("a.event-seq").click()
     page.get_by_role("link", name="Why this answer").and_(page.locator(".event-actions a")).click()
@@ -31,7 +32,7 @@ def test_tour_finds_the_callback_in_four_clicks(window: BrowserContext, server: 
 
     line.locator(".writer a").click()
     page.wait_for_url(re.compile(r"\?seq=\d+"))
-    expect(page.locator("#inspector-title")).to_contain_text("state update", timeout=LIVE)
+    expect(page.locator("#inspector-title")).to_contain_text("state update")
 
 
 @pytest.mark.usefixtures("demo")
@@ -51,7 +52,7 @@ def test_row_under_the_pointer_offers_why_on_answers_only(window: BrowserContext
 @pytest.mark.usefixtures("demo")
 def test_tour_compares_the_demo_runs_before_and_after_the_correction(window: BrowserContext, server: Server):
     runs = f"{server.url}/api/v1/evals/runs?app=shop"
-    wait_until(lambda: httpx.get(runs, trust_env=False).json()["runs"], DEMO_SECONDS, "the demo runs")
+    wait_until(lambda: httpx.get(runs, trust_env=False).json()["runs"], PATIENCE_S, "the demo runs")
     page = window.new_page()
     page.goto("/evals/shop/delivery/")
     page.locator("tr", has_text="20/20").get_by_role("link").first.click()

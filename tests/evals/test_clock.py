@@ -26,6 +26,7 @@ from sessions_app.store.database import units_of_work
 from sessions_app.store.models import ModelCall
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn, write
+from tests.patience import PATIENCE_S
 from tests.settable_clock import STEPS_S, Clock
 
 TWO = evalset(*[case(word, turn(word, "fine")) for word in ("go", "set")])
@@ -64,7 +65,7 @@ async def test_limits_are_reached_though_the_clock_is_set_back(play, clock, limi
         await asyncio.sleep(3600)
 
     document = evalset(case("hangs", turn("go", "fine")))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         run = await play(document, answer, limits=limits)
 
     [attempt] = await units_of_work.read(lambda: list(run.attempts.all()))
@@ -118,7 +119,7 @@ async def test_limit_of_seconds_counts_time_of_dead_process(store, folder, clock
         interrupted_run, folder, clock, EvalRunLimits(seconds=600, attempt_seconds=300), seconds, step
     )
     source = agents.Source(agents.Scripted(name="counter", answer=answer), folder=folder)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await execute_run(run.pk, source, asyncio.Event(), runtime_id=PROCESS)
     run = await units_of_work.read(EvalRun.objects.get, pk=run.pk)
     assert run.status == status

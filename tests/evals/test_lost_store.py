@@ -24,6 +24,7 @@ from sessions_app.store.errors import StoreUnavailable
 from sessions_app.store.sessions import writes as sessions
 from tests.evals.builders import case, evalset, turn
 from tests.evals.conftest import wait_until_settled
+from tests.patience import PATIENCE_S
 from tests.sessions.cancelled_callers import cancel_while_writing
 from tests.sessions.faults.lost_store import fail_with_lost_store
 
@@ -194,7 +195,7 @@ async def test_run_with_refused_order_never_starts(web, process, smoke, monkeypa
     path, fields = order_by(how)
     monkeypatch.setattr(runs, "create_run", fail_with_lost_store(1, runs.create_run, before=before))
     assert await post(web, how, path, fields) == 503
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         assert await statuses_but_active() == ([] if before else ["cancelled"])
     assert process.asked == []
 
@@ -210,7 +211,7 @@ async def test_repeated_run_with_refused_order_never_starts(web, process, play, 
     monkeypatch.setattr(runs, "create_run", fail_with_lost_store(1, runs.create_run, before=before))
     path = f"/evals/runs/{run.id}/again/" if how == "page" else f"/api/v1/evals/runs/{run.id}/again"
     assert await post(web, how, path, {}) == 503
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         assert await statuses_but_active() == ["done", *([] if before else ["cancelled"])]
     assert process.asked == []
 
@@ -225,7 +226,7 @@ async def test_run_resumes_once_despite_lost_response(web, process, folder, smok
     monkeypatch.setattr(rerun, "retry", fail_with_lost_store(1, rerun.retry, before=before))
     path = f"/evals/runs/{run.id}/retry/" if how == "page" else f"/api/v1/evals/runs/{run.id}/retry"
     assert await post(web, how, path, {}) == 503
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         assert await statuses_but_active() == ["done"] * (1 if before else 2)
     assert len(process.asked) == (1 if before else 2)
 
@@ -234,13 +235,13 @@ async def test_run_begins_though_the_client_left_while_it_was_ordered(process, s
     write_begun = threading.Event()
 
     def create(run_id: str) -> EvalRun:
-        assert write_begun.wait(60)
+        assert write_begun.wait(PATIENCE_S)
         return run_orders.order_run(
             library.register_file(folder, "counter", smoke), RunOrder(config.default_config()), run_id
         )
 
     await cancel_while_writing(asyncio.create_task(dispatch.create_and_deliver(create)), write_begun)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while not await units_of_work.read(EvalRun.objects.filter(status=EvalRun.Status.DONE).exists):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     assert len(process.asked) == 1

@@ -21,6 +21,7 @@ from tests.evals.builders import case, evalset, turn, write
 from tests.evals.conftest import Process
 from tests.evals.web_pages import get_page, start_run
 from tests.pages.html import parse
+from tests.patience import PATIENCE_S
 
 
 async def test_the_list_shows_evalsets_broken_files_and_the_newest_run(web, process, folder, smoke):
@@ -336,7 +337,7 @@ async def test_a_process_that_does_not_react_to_a_cancel_is_ended(web, smoke, mo
     runs.register(blocked)
     response = await start_run(web, settle=False)
     await web.post(f"{response.url}cancel/")
-    await asyncio.wait_for(ended.wait(), 60)
+    await asyncio.wait_for(ended.wait(), PATIENCE_S)
     ((runtime_id, why),) = blocked.asked
     assert runtime_id == "r" * 32
     assert "did not react" in why

@@ -114,7 +114,7 @@ async def recorded_call(
 ) -> AsyncIterator[Playground]:
     """Ask the weather agent of the examples, and yield the page of its first model call."""
     transport = httpx.ASGITransport(application)
-    async with httpx.AsyncClient(transport=transport, base_url=ORIGIN, timeout=60) as web:
+    async with httpx.AsyncClient(transport=transport, base_url=ORIGIN, timeout=PATIENCE_S) as web:
         with forked_processes.starts():
             supervisor = Supervisor(AGENTS, environment={"DATABASE_URL": store_url(), **(environment or {})})
             async with supervisor:

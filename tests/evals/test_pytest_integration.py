@@ -30,6 +30,7 @@ from tests.evals.pytest_suites import (
     start_pytest,
     write_test,
 )
+from tests.patience import PATIENCE_S
 
 
 @pytest.mark.soak
@@ -373,7 +374,7 @@ def test_interrupted_suite_cancels_its_run(suite, workers):
     while not (agent / "started").exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 2, output
     assert read_store(suite, "SELECT status, finished_at > 0 FROM evals_app_evalrun") == [("cancelled", 1)]
 

@@ -27,6 +27,7 @@ from sessions_app.runs import runtime_client
 from sessions_app.store.database import units_of_work
 from tests import forked_processes
 from tests.evals.conftest import wait_until_settled
+from tests.patience import PATIENCE_S
 from tests.store import store_url
 
 SLOW = """
@@ -73,7 +74,7 @@ async def reload(run: EvalRun) -> EvalRun:
 
 
 async def end_of(run: EvalRun) -> tuple[str, int, str]:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await wait_until_settled()
     row = await reload(run)
     return row.status, row.finished, row.error

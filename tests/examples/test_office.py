@@ -10,6 +10,7 @@ import pytest
 from google.genai import types
 
 from tests.examples.conftest import Chats, texts
+from tests.patience import PATIENCE_S
 
 CONFIRM = "adk_request_confirmation"
 
@@ -88,7 +89,7 @@ async def test_the_slow_tool_waits_and_can_be_cancelled(
 
     monkeypatch.setattr(sys.modules["office.agent"], "asyncio", SimpleNamespace(sleep=sleep))
     task = asyncio.create_task(chat.say("Take 600 seconds"))
-    assert await asyncio.wait_for(waits.get(), timeout=60) == 600
+    assert await asyncio.wait_for(waits.get(), timeout=PATIENCE_S) == 600
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -15,6 +15,7 @@ from sessions_app.store.errors import RuntimeUnavailable
 from sessions_app.store.models import Run
 from tests.live.conftest import watching
 from tests.live.streaming_runtime import StreamingRuntime, create_claimed_run, is_pending
+from tests.patience import PATIENCE_S
 
 
 async def test_streamed_text_grows_and_is_replaced_by_its_event(story, runtime):
@@ -155,7 +156,7 @@ async def test_text_streams_while_an_event_is_rendered(story, runtime, monkeypat
 
     def read_slowly(*args):
         rendering.set()
-        rendered.wait(60)
+        rendered.wait(PATIENCE_S)
         return read(*args)
 
     await create_claimed_run(story)
@@ -163,7 +164,7 @@ async def test_text_streams_while_an_event_is_rendered(story, runtime, monkeypat
         await page.until(lambda message: message["type"] == "run")
         monkeypatch.setattr(snapshot, "read_events_after", read_slowly)
         await units_of_work.write(story.says, "Weather?", author="user")
-        await asyncio.to_thread(rendering.wait, 60)
+        await asyncio.to_thread(rendering.wait, PATIENCE_S)
         runtime.publish_text("It is ")
         assert "It is" in (await page.until(is_pending))["html"]
         rendered.set()

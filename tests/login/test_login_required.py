@@ -28,6 +28,7 @@ from sessions_app.store.sessions import writes
 from tests.login.conftest import PASSWORD, replace_token, set_password, sign_in
 from tests.login.probes import check_probes
 from tests.pages.html import parse
+from tests.patience import PATIENCE_S
 from tests.security.routes import addresses, fill_route
 from tests.settable_clock import Clock
 
@@ -267,7 +268,7 @@ async def test_waiting_request_ends_with_its_token(login, monkeypatch):
     answering = asyncio.create_task(RequestGuard(wait)(request))
     await waits.wait()
     await replace_token()
-    assert (await asyncio.wait_for(answering, 60)).status_code == 403
+    assert (await asyncio.wait_for(answering, PATIENCE_S)).status_code == 403
 
 
 async def test_login_expires(web, login, monkeypatch, tmp_path):

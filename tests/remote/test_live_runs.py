@@ -23,6 +23,7 @@ from sessions_app.store.models import Event, Run
 from tests.api.live_sockets import LIVE_AGENTS, closing_of, ended_run, next_agent_text, text_message
 from tests.api.peer import adk_server
 from tests.pages.html import parse
+from tests.patience import PATIENCE_S
 from tests.remote.conftest import connect_runtimes, start_run, the_session
 from tests.remote.synthetic_servers import JavaScript, Rust
 from tests.web import serve
@@ -59,7 +60,7 @@ async def here(web: httpx.AsyncClient) -> AsyncIterator[str]:
 
 def dial(here: str, session_id: str = "s1", more: str = "", app: str = "parrot@far", **how: Any) -> Any:
     query = f"app_name={app}&user_id=ann&session_id={session_id}&modalities=TEXT{more}"
-    return connect(f"ws://{here}/run_live?{query}", proxy=None, open_timeout=60, **how)
+    return connect(f"ws://{here}/run_live?{query}", proxy=None, open_timeout=PATIENCE_S, **how)
 
 
 def texts() -> list[str]:

@@ -18,6 +18,7 @@ from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput
 from sessions_app.store.models import AgentCard, AgentSession, Event, Run, StateChange
 from tests.api.peer import adk_server
+from tests.patience import PATIENCE_S
 from tests.remote.conftest import (
     EXAMPLES,
     connect_runtimes,
@@ -49,7 +50,7 @@ async def there(
     async with (
         serve(server) as address,
         connect_runtimes(f"py=http://{address}"),
-        httpx.AsyncClient(base_url=f"http://{address}", trust_env=False, timeout=60) as client,
+        httpx.AsyncClient(base_url=f"http://{address}", trust_env=False, timeout=PATIENCE_S) as client,
     ):
         yield client
 

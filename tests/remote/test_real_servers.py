@@ -188,7 +188,9 @@ async def test_real_python_server_has_live_runs(web):
         async with connect_runtimes(f"py={url}"), serve(application) as here:
             await web.post("/apps/parrot@py/users/ann/sessions", json={"sessionId": "s1"})
             query = "app_name=parrot@py&user_id=ann&session_id=s1&modalities=TEXT"
-            async with connect(f"ws://{here}/run_live?{query}", proxy=None, open_timeout=60) as socket:
+            async with connect(
+                f"ws://{here}/run_live?{query}", proxy=None, open_timeout=PATIENCE_S
+            ) as socket:
                 await socket.send(text_message("hello"))
                 assert await next_agent_text(socket) == "heard hello"
                 await until_stored("user", "parrot")  # the server takes its sessions with it

@@ -21,6 +21,7 @@ import pytest
 
 from sessions_app.store.artifacts.content_files import MAX_INLINE_BYTES
 from tests import forked_processes
+from tests.patience import PATIENCE_S
 from tests.required_programs import missing
 from tests.runtime.conftest import copy_of_stage
 from tests.runtime.web_command import ROOT
@@ -149,7 +150,7 @@ def web(folder: Path, database: tuple[str, str]) -> Iterator[Web]:
     try:
         yield Web(process, log)
         process.terminate()
-        process.wait(60)
+        process.wait(PATIENCE_S)
     finally:
         process.kill()
 

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from tests import forked_processes
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = "from devui.runtime.registry import register\n\nregister()\n"
@@ -66,7 +67,7 @@ def adk(agents: Path, store: Path) -> Iterator[httpx.Client]:
     command = [sys.executable, "-m", "google.adk.cli", "api_server", *uris, plugin, "--port", str(port)]
     process = forked_processes.Popen([*command, str(agents)], cwd=store.parent.parent, env=environment)
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=PATIENCE_S) as client:
             wait_for(client, process)
             yield client
     finally:

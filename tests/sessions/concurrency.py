@@ -10,6 +10,7 @@ from typing import TypeVar
 from django.db import connections
 
 from sessions_app.store.errors import DevUIError
+from tests.patience import PATIENCE_S
 
 T = TypeVar("T")
 
@@ -20,7 +21,7 @@ def run_together(tasks: Iterable[Callable[[], T]]) -> list[T | DevUIError]:
     start = Barrier(len(jobs))
 
     def run(task: Callable[[], T]) -> T | DevUIError:
-        start.wait(timeout=60)
+        start.wait(timeout=PATIENCE_S)
         try:
             return task()
         except DevUIError as refusal:
@@ -29,4 +30,4 @@ def run_together(tasks: Iterable[Callable[[], T]]) -> list[T | DevUIError]:
             connections.close_all()
 
     with ThreadPoolExecutor(len(jobs)) as pool:
-        return [future.result(timeout=60) for future in [pool.submit(run, job) for job in jobs]]
+        return [future.result(timeout=PATIENCE_S) for future in [pool.submit(run, job) for job in jobs]]

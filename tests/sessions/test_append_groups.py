@@ -39,6 +39,7 @@ from sessions_app.store.sessions import append_groups, writes
 from sessions_app.store.sessions.append_groups import append, append_together
 from sessions_app.store.sessions.writes import AppendResult, ExpectedSession
 from tests import forked_processes
+from tests.patience import PATIENCE_S
 from tests.sessions.faults.store_integrity import assert_intact
 from tests.store import store_url
 
@@ -72,7 +73,7 @@ def in_group(*requests: Any) -> list[Any]:
             connections.close_all()
 
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(work).result(timeout=60)
+        return thread.submit(work).result(timeout=PATIENCE_S)
 
 
 @contextmanager
@@ -264,7 +265,7 @@ async def test_a_user_that_somebody_holds_holds_up_no_other():
             )
             for number in range(3)
         ]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             others = await asyncio.gather(
                 *(
                     append(session_key(f"b{n}", "bob"), record({"user:n": 1}), ExpectedSession(0))
@@ -291,7 +292,7 @@ async def test_a_caller_that_gives_up_does_not_undo_its_append():
         with pytest.raises(asyncio.CancelledError):
             await tasks[1]
     await asyncio.gather(tasks[0], tasks[2])
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while await units_of_work.read(Event.objects.count) < 3:  # noqa: ASYNC110 - who asked for it is gone
             await asyncio.sleep(0.01)
     await units_of_work.read(assert_intact)
@@ -308,7 +309,7 @@ async def test_lost_connection_fails_unstored_appends_and_recovers():
             asyncio.ensure_future(append(session_key(name), record({"user:n": 1}), ExpectedSession(0)))
             for name in names
         ]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while not await asyncio.to_thread(end_those_that_wait):
                 pass
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
@@ -341,7 +342,7 @@ def test_a_group_rings_the_bell_once_it_is_committed():
     with psycopg.connect(store_url(), autocommit=True) as ear:
         ear.execute(f"LISTEN {change_notification.CHANNEL}")
         in_group(*(request(session_key(name), record({"user:n": 1})) for name in ("a", "b")))
-        assert len(list(ear.notifies(timeout=30, stop_after=1))) == 1
+        assert len(list(ear.notifies(timeout=PATIENCE_S, stop_after=1))) == 1
 
 
 def test_groups_and_lone_writers_in_opposite_order_never_deadlock():
@@ -358,7 +359,7 @@ def test_groups_and_lone_writers_in_opposite_order_never_deadlock():
             statements.dedicate_connection_to_appends()
             with connection.cursor() as cursor:
                 cursor.execute("SET lock_timeout = 0")  # to wait for long is no deadlock
-            start.wait(timeout=60)
+            start.wait(timeout=PATIENCE_S)
             for turn in range(15):
                 requests = [request(key, record({"user:n": turn, "app:n": turn}), turn) for key in keys]
                 done = append_together(requests) if number < 3 else [task.execute() for task in requests]
@@ -368,7 +369,7 @@ def test_groups_and_lone_writers_in_opposite_order_never_deadlock():
 
     with ThreadPoolExecutor(4) as pool:
         for future in [pool.submit(writer, number) for number in range(4)]:
-            future.result(timeout=120)
+            future.result(timeout=PATIENCE_S)
     assert AppScope.objects.get().version == 4 * 4 * 15
     assert_intact()
 
@@ -398,7 +399,7 @@ def test_append_groups_of_three_processes_leave_no_gap():
         forked_processes.Popen([sys.executable, "-c", WORK, store_url(), name], cwd=ROOT)
         for name in ("a", "b", "c")
     ]
-    assert [process.wait(timeout=120) for process in started] == [0, 0, 0]
+    assert [process.wait(timeout=PATIENCE_S) for process in started] == [0, 0, 0]
     assert Event.objects.count() == 3 * 12 * 10
     assert UserScope.objects.get().version == AppScope.objects.get().version == 3 * 12 * 10
     assert commits() < 3 * 12 * 10

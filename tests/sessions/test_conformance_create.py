@@ -15,6 +15,7 @@ from google.adk.errors.already_exists_error import AlreadyExistsError
 from sessions_app.adk import DjangoSessionService
 from sessions_app.store.errors import AlreadyExists
 from sessions_app.store.sessions import writes
+from tests.patience import PATIENCE_S
 from tests.sessions.build import APP, OWNER, USER, create, get
 
 
@@ -52,7 +53,7 @@ def test_exactly_one_of_two_creating_processes_wins(store):
     key, together = writes.SessionKey("", APP, USER, "s1"), Barrier(2)
 
     def attempt() -> str:
-        together.wait(timeout=60)
+        together.wait(timeout=PATIENCE_S)
         try:
             writes.create_session(key, {"app:seen": 1})
         except AlreadyExists:

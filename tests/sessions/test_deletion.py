@@ -28,6 +28,7 @@ from sessions_app.store.models import (
 )
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
+from tests.patience import PATIENCE_S
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.usefixtures("store")
@@ -298,7 +299,7 @@ async def test_server_purges_at_start_and_after_failures(
     clean_up = housekeeping.clean_up
     monkeypatch.setattr(housekeeping, "clean_up", once_in_vain)
     task = asyncio.create_task(housekeeping.run_housekeeping(every_s=0.0))
-    await asyncio.wait_for(done.wait(), timeout=60)
+    await asyncio.wait_for(done.wait(), timeout=PATIENCE_S)
     task.cancel()
     await asyncio.wait([task])
     assert not await units_of_work.read(AgentSession.objects.exists)

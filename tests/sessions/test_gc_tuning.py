@@ -15,6 +15,7 @@ from sessions_app.store.database.gc_tuning import (
     collect_less_often,
     pause_collector,
 )
+from tests.patience import PATIENCE_S
 
 
 def test_collection_pauses_and_resumes():
@@ -34,16 +35,16 @@ def test_collection_resumes_after_the_last_thread():
 
     def read(leaves_first: bool) -> None:
         with pause_collector():
-            inside.wait(timeout=60)
+            inside.wait(timeout=PATIENCE_S)
             if not leaves_first:
-                inside.wait(timeout=60)
+                inside.wait(timeout=PATIENCE_S)
                 states.append(gc.isenabled())
         if leaves_first:
-            inside.wait(timeout=60)
+            inside.wait(timeout=PATIENCE_S)
 
     with ThreadPoolExecutor(2) as pool:
         for future in [pool.submit(read, first) for first in (True, False)]:
-            future.result(timeout=60)
+            future.result(timeout=PATIENCE_S)
     assert states == [False]
     assert gc.isenabled()
 

@@ -14,6 +14,7 @@ from sessions_app.store.errors import AlreadyExists
 from sessions_app.store.models import AgentSession, AppScope, Event, SessionState
 from sessions_app.store.sessions import ledger, writes
 from sessions_app.store.sessions.writes import SessionKey
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -72,7 +73,7 @@ async def test_a_caller_that_gives_up_does_not_undo_its_write():
         await waiting
     gate.set()
     await asyncio.gather(*busy)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not await units_of_work.read(AgentSession.objects.count):  # noqa: ASYNC110 - who asked for it is gone
             await asyncio.sleep(0.01)
 

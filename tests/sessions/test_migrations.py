@@ -22,6 +22,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from sessions_app.store.database import schema
 from sessions_app.store.errors import SchemaTooNew, SchemaTooOld
 from tests import forked_processes
+from tests.patience import PATIENCE_S
 from tests.store import store_url
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -143,7 +144,7 @@ def test_concurrent_commands_share_the_new_store(empty_store: str, tmp_path: Pat
         )
         for command in commands
     ]
-    ended = [(process.communicate(timeout=120)[1], process.returncode) for process in started]
+    ended = [(process.communicate(timeout=PATIENCE_S)[1], process.returncode) for process in started]
     assert [code for _, code in ended] == [0, 0, 0, 0], ended
 
 
@@ -211,8 +212,8 @@ def test_waiting_for_another_store_of_the_folder_names_the_folder(tmp_path, monk
     thread = threading.Thread(target=wait)
     with schema._lock_folder(tmp_path):
         thread.start()
-        assert is_logged.wait(60)
-    thread.join(60)
+        assert is_logged.wait(PATIENCE_S)
+    thread.join(PATIENCE_S)
     assert messages == [f"Waiting for another program that migrates a store in '{tmp_path}'."]
 
 
@@ -231,9 +232,9 @@ def test_two_that_would_make_the_store_take_turns(store, monkeypatch):
     thread = threading.Thread(target=second)
     with schema._lock_store():
         thread.start()
-        assert waits.wait(60)
+        assert waits.wait(PATIENCE_S)
         done.append("first")
-    thread.join(60)
+    thread.join(PATIENCE_S)
     assert done == ["first", "second"]
 
 

@@ -26,6 +26,7 @@ from sessions_app.store.models import AgentSession
 from sessions_app.store.models import Event as EventRow
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
+from tests.patience import PATIENCE_S
 from tests.sessions.build import APP, OWNER, append, create, event, get
 from tests.sessions.full_event import full_event
 from tests.sessions.strategies import json_values, texts
@@ -199,7 +200,7 @@ async def test_copy_taken_while_being_made_is_completed(store):
     quick = DjangoSessionService(prefetcher=prefetcher)
     await talk(quick, 250)
     await get(quick)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while not prefetcher.size:  # noqa: ASYNC110 - it is made by steps of its own
             await asyncio.sleep(0.001)
     assert await get(quick) == await cold()

@@ -13,6 +13,7 @@ from sessions_app.runs import runtime_client as runs
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import Run
 from tests.api.builders import create
+from tests.patience import PATIENCE_S
 from tests.runtime.conftest import until
 from tests.sessions.cancelled_callers import cancel_while_writing
 
@@ -46,7 +47,7 @@ async def test_a_run_that_belongs_to_its_caller_is_cancelled_with_it():
     write_begun = threading.Event()
 
     def row(run_id: str) -> Run:
-        assert write_begun.wait(60)
+        assert write_begun.wait(PATIENCE_S)
         return lifecycle.create_run(session.pk, {}, lifecycle.ADK_SOURCE, run_id=run_id)
 
     await cancel_while_writing(asyncio.create_task(background.create_callers_row(row)), write_begun)
@@ -59,7 +60,7 @@ async def test_queued_run_is_delivered_after_its_request_ended(monkeypatch):
     write_row = lifecycle.create_run
 
     def slowly(*arguments: Any, **options: Any) -> Run:
-        assert write_begun.wait(60)
+        assert write_begun.wait(PATIENCE_S)
         return write_row(*arguments, **options)
 
     monkeypatch.setattr(lifecycle, "create_run", slowly)
@@ -69,7 +70,7 @@ async def test_queued_run_is_delivered_after_its_request_ended(monkeypatch):
         await cancel_while_writing(
             asyncio.create_task(dispatch.start_run(session, {}, person="")), write_begun
         )
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             await value.took.wait()
     finally:
         runs.register(None)

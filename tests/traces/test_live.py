@@ -21,6 +21,7 @@ from sessions_app.store.models import Event as Row
 from sessions_app.store.models import ModelCall, Trace
 from sessions_app.traces import model_calls
 from tests.fake_models import LiveModel, call
+from tests.patience import PATIENCE_S
 from tests.sessions.build import APP, USER
 
 
@@ -48,7 +49,7 @@ async def speak(service: DjangoSessionService, model: LiveModel, *text: str) -> 
     config = RunConfig(response_modalities=[types.Modality.TEXT])
     live = runner.run_live(user_id=USER, session_id="s1", live_request_queue=queue, run_config=config)
     type_next()
-    async with runner, asyncio.timeout(60):
+    async with runner, asyncio.timeout(PATIENCE_S):
         async for event in live:
             events.append(event)
             if event.turn_complete:

@@ -23,6 +23,7 @@ from sessions_app.store.models import LogRecord
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.traces import log_records, outbox
 from tests.fake_models import ScriptedModel, call
+from tests.patience import PATIENCE_S
 from tests.sessions.build import APP, USER
 
 log = logging.getLogger("shop.stock")
@@ -197,7 +198,7 @@ async def test_thread_that_prints_after_its_run_belongs_to_it(ask):
         """Start work that ends later."""
 
         def work() -> None:
-            may_print.wait(10)
+            may_print.wait(PATIENCE_S)
             print("late")
 
         threads.append(asyncio.get_running_loop().create_task(asyncio.to_thread(work)))
@@ -325,7 +326,7 @@ async def test_thread_that_prints_after_its_run_and_without_its_context_belongs_
         """Start a thread that prints later."""
 
         def work() -> None:
-            may_print.wait(10)
+            may_print.wait(PATIENCE_S)
             print("late")
             log.error("late")
 

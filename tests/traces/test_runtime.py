@@ -15,6 +15,7 @@ from sessions_app.runs import runtime_client as runs
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, ModelCall, Span, Trace
 from tests import forked_processes
+from tests.patience import PATIENCE_S
 from tests.store import store_url
 
 AGENTS = Path(__file__).resolve().parents[2] / "examples/agents"
@@ -25,7 +26,7 @@ ORIGIN = "http://testserver"
 async def web(store: None) -> AsyncIterator[httpx.AsyncClient]:
     """A client of DevUI."""
     transport = httpx.ASGITransport(application)
-    async with httpx.AsyncClient(transport=transport, base_url=ORIGIN, timeout=60) as client:
+    async with httpx.AsyncClient(transport=transport, base_url=ORIGIN, timeout=PATIENCE_S) as client:
         yield client
 
 

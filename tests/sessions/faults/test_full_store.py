@@ -32,6 +32,7 @@ from sessions_app.store.models import AgentSession, Event
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests import forked_processes
+from tests.patience import PATIENCE_S
 from tests.sessions.build import append, create, get
 from tests.sessions.faults.small_disk import mount_disk
 from tests.sessions.faults.store_integrity import assert_intact
@@ -291,5 +292,5 @@ def test_really_full_disk_damages_nothing_and_recovers(small_disk: Path):
     assert writer.stdout is not None
     replies = [writer.stdout.readline().split()[0] for _ in range(2)]
     ballast.unlink()
-    out, _ = writer.communicate("go on\n", timeout=60)
+    out, _ = writer.communicate("go on\n", timeout=PATIENCE_S)
     assert (replies, out.strip()) == (["full", "full"], "whole")

@@ -10,6 +10,7 @@ import pytest
 from django.db import connection  # noqa: F401 - read by skipif
 
 from tests import forked_processes
+from tests.patience import PATIENCE_S
 from tests.postgres import Cluster
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -89,5 +90,5 @@ def test_database_restart_loses_no_acknowledged_write(cluster: Cluster):
     assert word == "idle"
     assert '"after": 0' in facts, facts
     cluster.restart("fast")
-    out, _ = load.communicate("restarted\n", timeout=60)
+    out, _ = load.communicate("restarted\n", timeout=PATIENCE_S)
     assert out.strip() == 'done {"lost": 0, "twice": 0}'
