@@ -28,8 +28,6 @@ from functools import partial
 from inspect import signature
 from typing import Any, NoReturn
 
-from tests.patience import PATIENCE_S
-
 MODULES = """
     google.adk.agents google.adk.agents.live_request_queue google.adk.apps.app google.adk.auth.auth_tool
     google.adk.cli.dev_server google.adk.cli.utils._nested_agent_loader google.adk.evaluation.custom_metric_evaluator
@@ -71,6 +69,9 @@ SUBREAPER = 36
 
 IS_POSSIBLE = sys.platform == "linux"
 """Elsewhere a process cannot adopt what its child has forked, so all are started as usual."""
+
+PATIENCE_S = 180
+"""As in `patience.py`, which this file cannot import when it runs as the process that others are forked from."""
 
 REQUEST_BYTES = 1 << 17
 MAX_FDS = 16

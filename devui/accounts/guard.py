@@ -30,7 +30,7 @@ from devui.accounts.persons import ANYBODY, Person
 from devui.web import error_responses
 from devui.web.body_admission import find_pending_body
 from devui.web.error_responses import ErrorAnswer
-from devui.web.login import strangers
+from devui.web.login import unauthenticated
 from devui.web.login.revocation import answer_while_permitted
 from devui.web.login.sockets import GuardedSockets
 from devui.web.middleware import GetResponse, Middleware
@@ -47,14 +47,14 @@ from sessions_app.store.errors import DevUIError, Forbidden, StoreFault
 log = logging.getLogger(__name__)
 
 LOGIN_REQUIRED = replace(
-    strangers.LOGIN_REQUIRED,
+    unauthenticated.LOGIN_REQUIRED,
     hint="In a browser, load the page again and sign in. Programs send `Authorization: Bearer TOKEN`: create a token at"
     " /account/. It may have expired or been revoked.",
 )
 BODILESS_METHODS = frozenset({"HEAD", "OPTIONS"})
 """Methods whose responses export nothing."""
 
-ROUTES_OF_USERS = ("account/", "users/", "users.csv", "quotas/", "audit/", "api/v1/tokens", "api/v1/quotas")
+USER_MODE_ROUTES = ("account/", "users/", "users.csv", "quotas/", "audit/", "api/v1/tokens", "api/v1/quotas")
 """Prefixes of the routes that only servers with users have."""
 
 PERSON = "devui.person"
@@ -152,7 +152,7 @@ class RequestGuard(Middleware):
         body = find_pending_body(request)
         if body is None:
             return None
-        if problem := await body.read(request, is_public=strangers.is_public(request)):
+        if problem := await body.read(request, is_public=unauthenticated.is_public(request)):
             return error_responses.problem_response(request, problem)
         return None if body.was_prompt else await self.find_refusal(request)
 
@@ -172,7 +172,7 @@ class RequestGuard(Middleware):
             Http404: the address is one of users, and this server has none.
         """
         if not settings.DEVUI_USERS:
-            if request.resolver_match and request.resolver_match.route.startswith(ROUTES_OF_USERS):
+            if request.resolver_match and request.resolver_match.route.startswith(USER_MODE_ROUTES):
                 raise Http404
             return None
         try:
@@ -218,7 +218,7 @@ class RequestGuard(Middleware):
 
     async def _find_refusal(self, request: HttpRequest) -> HttpResponseBase | None:
         is_file = request.path.startswith(settings.STATIC_URL)
-        if is_file and strangers.is_public(request):
+        if is_file and unauthenticated.is_public(request):
             return None
         access = await _identify_sender(request)
         person = access.person
@@ -226,7 +226,7 @@ class RequestGuard(Middleware):
         rule = match_rule(match, request.method or "") if match else None
         access.rule = rule or READ
         if person is None:
-            return await _refuse_stranger(request, rule)
+            return await _refuse_unauthenticated(request, rule)
         if (
             match is None or not settings.DEVUI_USERS
         ):  # a file, no page has the address, or the owner may do everything
@@ -266,17 +266,21 @@ class SocketGuard(GuardedSockets):
         return person is not None and _may_open(person, scope, self.rule)
 
 
-async def _refuse_stranger(request: HttpRequest, rule: AccessRule | None) -> HttpResponseBase | None:
+async def _refuse_unauthenticated(request: HttpRequest, rule: AccessRule | None) -> HttpResponseBase | None:
     """Return the refusal of a request without a login; None if its address needs none."""
     has_users = settings.DEVUI_USERS
-    if not has_users and strangers.refuses_without_owner() and await units_of_work.read(owner.is_missing):
-        return error_responses.bare_response(request, strangers.NO_LOGIN)
+    if (
+        not has_users
+        and unauthenticated.refuses_without_owner()
+        and not await units_of_work.read(owner.exists)
+    ):
+        return error_responses.bare_response(request, unauthenticated.NO_LOGIN)
     if rule is not None and rule.is_public:
         return None
     if has_users and not await units_of_work.read(users.has_admin):
         return error_responses.bare_response(request, NO_USERS)
-    return strangers.login_required_response(
-        request, LOGIN_REQUIRED if has_users else strangers.LOGIN_REQUIRED
+    return unauthenticated.login_required_response(
+        request, LOGIN_REQUIRED if has_users else unauthenticated.LOGIN_REQUIRED
     )
 
 
@@ -368,7 +372,7 @@ async def _find_sender(request: HttpRequest) -> Person | None:
 
 
 async def _find_socket_sender(scope: AsgiScope) -> Person | None:
-    credentials = strangers.handshake_credentials(scope)
+    credentials = unauthenticated.handshake_credentials(scope)
     return await units_of_work.read(persons.find_person, *credentials, _read_proxy_user(scope))
 
 

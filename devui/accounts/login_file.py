@@ -32,13 +32,13 @@ class LoginUnreadable(DevUIError):
     """The file cannot be read; a server must not start without the login that it holds."""
 
 
-def take_over_file() -> None:
+def import_file() -> None:
     """Make the login of the file the owner, with the token, unless there is an owner.
 
     Raises:
         LoginUnreadable: the file cannot be read.
     """
-    if not owner.is_missing() or (credentials := _read_file()) is None:
+    if owner.exists() or (credentials := _read_file()) is None:
         return
     password, token = credentials
     with transaction.atomic():

@@ -26,25 +26,25 @@ TOKEN = "programs"  # noqa: S105 - the name of a token
 
 PRIVATE_BITS = 0o700
 
-_was_missing: bool | None = None
-"""True if the store had no owner user when this process last read it; None before the first read."""
+_existed: bool | None = None
+"""True if the store had an owner user when this process last read it; None before the first read."""
 
 _table_exists = False
 """True once this process has found the table of Django's users in the store; it is not looked for again."""
 
 
-def is_missing() -> bool:
-    """Tell whether there is no owner. The last answer applies while the store does not answer."""
-    global _was_missing
+def exists() -> bool:
+    """Tell whether there is an owner. The last answer applies while the store does not answer."""
+    global _existed
     try:
         if not _has_users_table():
-            return True
-        _was_missing = not User.objects.filter(username=OWNER).exists()
+            return False
+        _existed = User.objects.filter(username=OWNER).exists()
     except Error as error:
         connection.close()
-        if _was_missing is None or db_errors.translate(error) is None:
+        if _existed is None or db_errors.translate(error) is None:
             raise
-    return _was_missing
+    return _existed
 
 
 def _has_users_table() -> bool:
@@ -56,7 +56,7 @@ def _has_users_table() -> bool:
 
 def was_missing() -> bool:
     """Tell whether there was no owner when this process last asked."""
-    return bool(_was_missing)
+    return _existed is False
 
 
 def require_owner() -> None:
@@ -65,7 +65,7 @@ def require_owner() -> None:
     Raises:
         NotFound: there is none.
     """
-    if is_missing():
+    if not exists():
         raise NotFound("No login is set up.", hint="To require one, run `python manage.py login`.")
 
 

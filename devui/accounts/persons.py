@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 
 from devui.accounts import logins, owner, personal_tokens
 from devui.accounts.models import Membership
-from devui.web.login.strangers import refuses_without_owner
+from devui.web.login.unauthenticated import refuses_without_owner
 from sessions_app.roles import Role
 
 
@@ -67,7 +67,7 @@ def find_person(cookies: Mapping[str, str], authorization: str, proxy_user: str 
     Args:
         proxy_user: name of the user that a trusted proxy has signed in.
     """
-    if not settings.DEVUI_USERS and owner.is_missing():
+    if not settings.DEVUI_USERS and not owner.exists():
         return None if refuses_without_owner() else ANYBODY
     token = _bearer_token(authorization)
     if token is not None:

@@ -1,4 +1,4 @@
-"""Django system checks for settings that would lose data or admit strangers, each with a hint."""
+"""Django system checks for settings that would lose data or admit anybody, each with a hint."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ async def index(request: HttpRequest) -> HttpResponse:
 
 def _render_index(request: HttpRequest, app: str) -> HttpResponse:
     table = evalset_columns.TABLE.arrange(request)
-    context = {**table.whole_context(_read_evalset_rows(app)), "app": app, "is_filtered": bool(app)}
+    context = {**table.all_rows_context(_read_evalset_rows(app)), "app": app, "is_filtered": bool(app)}
     return render_partial(request, "devui/evals/list.html", context, partial="evalsets")
 
 
@@ -235,7 +235,7 @@ def _case_list_context(request: HttpRequest, context: dict[str, Any]) -> dict[st
     is_opened = (lambda row: row.case.place == opened) if opened is not None else None
     return {
         "case_table": {
-            **table.whole_context(rows, shown=is_opened, size=case_columns.PAGE_SIZE),
+            **table.all_rows_context(rows, shown=is_opened, size=case_columns.PAGE_SIZE),
             "is_filtered": bool(cases.text),
             "hint": "Words are found in ids and in any text; tag:NAME finds the cases with a tag.",
         },

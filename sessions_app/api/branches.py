@@ -10,7 +10,7 @@ from ninja.responses import Status
 from sessions_app import roles
 from sessions_app.api.branch_schemas import ForkBody, Lineage, RewindBody, RewindOut
 from sessions_app.api.routing import Router, needs
-from sessions_app.api.schemas import ErrorBody, ExtendedRow, SessionOut
+from sessions_app.api.schemas import ERROR_BODIES, ErrorBody, ExtendedRow, SessionOut
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.branches.rewind_plan import RewindPlan
@@ -21,8 +21,7 @@ from sessions_app.store.sessions import lineage
 
 router = Router(tags=["branches"])
 
-ERRORS = {400: ErrorBody, 404: ErrorBody, 422: ErrorBody}
-CONFLICTS = {**ERRORS, 409: ErrorBody}
+CONFLICTS = {**ERROR_BODIES, 409: ErrorBody}
 
 
 @router.post("/sessions/{int:session}/rewind", response={200: RewindOut, **CONFLICTS})
@@ -59,7 +58,7 @@ async def fork_session(request: HttpRequest, session: int, body: ForkBody) -> St
     return Status(201, await retry.read(SessionOut.model_validate, new_session))
 
 
-@router.get("/sessions/{int:session}/lineage", response={200: Lineage, **ERRORS})
+@router.get("/sessions/{int:session}/lineage", response={200: Lineage, **ERROR_BODIES})
 async def get_lineage(request: HttpRequest, session: int) -> Lineage:
     """Return the event at which a session was forked, and the session's own forks, oldest first."""
     return await units_of_work.read(_read_lineage, session)

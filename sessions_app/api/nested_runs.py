@@ -7,7 +7,7 @@ from ninja import P, QueryEx, Schema
 from pydantic import Field
 
 from sessions_app.api.routing import Router
-from sessions_app.api.schemas import COST, CostOut, ErrorBody, Older, PageSize
+from sessions_app.api.schemas import COST, ERROR_BODIES, CostOut, Older, PageSize
 from sessions_app.lookup import find_session
 from sessions_app.prices.costs import Cost
 from sessions_app.sessions import listing
@@ -16,8 +16,6 @@ from sessions_app.store.database import pagination, units_of_work
 from sessions_app.store.models import NestedRun
 
 router = Router(tags=["sessions"])
-
-ERRORS = {400: ErrorBody, 404: ErrorBody, 422: ErrorBody}
 
 
 class NestedRunOut(Schema):
@@ -71,7 +69,7 @@ class NestedRunPage(Schema):
     next: str
 
 
-@router.get("/sessions/{int:session}/nested-runs", response={200: NestedRunPage, **ERRORS})
+@router.get("/sessions/{int:session}/nested-runs", response={200: NestedRunPage, **ERROR_BODIES})
 async def list_nested_runs(
     request: HttpRequest,
     session: int,

@@ -33,6 +33,10 @@ class ErrorBody(Schema):
     hint: str = Field(description="How to fix or avoid the error.")
 
 
+ERROR_BODIES = {400: ErrorBody, 404: ErrorBody, 422: ErrorBody}
+"""Responses that nearly every route may give beside its own."""
+
+
 def decode_json(text: str | None) -> Any:
     """Return the value of a stored JSON text; None without a text."""
     return None if text is None else json.loads(text)

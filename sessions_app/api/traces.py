@@ -11,7 +11,7 @@ from ninja import P, QueryEx, Schema
 from pydantic import Field
 
 from sessions_app.api.routing import Router
-from sessions_app.api.schemas import COST, DECODED, ROW_PK, CostOut, ErrorBody, Older, PageSize
+from sessions_app.api.schemas import COST, DECODED, ERROR_BODIES, ROW_PK, CostOut, ErrorBody, Older, PageSize
 from sessions_app.lookup import find_event, find_session
 from sessions_app.prices import current_prices
 from sessions_app.prices.costs import Cost, usages_cost
@@ -24,7 +24,6 @@ from sessions_app.traces import model_calls, waterfall
 
 router = Router(tags=["traces"])
 
-ERRORS = {400: ErrorBody, 404: ErrorBody, 422: ErrorBody}
 Level = Literal["", "debug", "info", "warning", "error", "critical"]
 CALLS = "/sessions/{int:session}/model-calls"
 TOKEN_KINDS = ("prompt", "output", "thought", "cached", "total")
@@ -177,7 +176,7 @@ class TracePage(Schema):
     next: str
 
 
-@router.get(CALLS, response={200: CallPage, **ERRORS})
+@router.get(CALLS, response={200: CallPage, **ERROR_BODIES})
 async def list_model_calls(
     request: HttpRequest,
     session: int,
@@ -192,7 +191,7 @@ async def list_model_calls(
     return await units_of_work.read(_call_page, session, invocation, event, limit, before)
 
 
-@router.get(CALLS + "/{int:call}", response={200: WholeCall, **ERRORS})
+@router.get(CALLS + "/{int:call}", response={200: WholeCall, **ERROR_BODIES})
 async def get_model_call(request: HttpRequest, session: int, call: int) -> WholeCall:
     """Return a model call with its request and responses."""
     return await units_of_work.read(_whole_call, session, call)

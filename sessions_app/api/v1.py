@@ -28,6 +28,7 @@ from sessions_app.api import (
 )
 from sessions_app.api.routing import Router, needs
 from sessions_app.api.schemas import (
+    ERROR_BODIES,
     ErrorBody,
     EventPage,
     ExtendedRow,
@@ -52,7 +53,6 @@ from sessions_app.store.database import pagination, retry, units_of_work
 from sessions_app.store.models import AgentSession, Event, Run
 from sessions_app.traces.lost_toolsets import read_lost_toolsets
 
-ERRORS = {404: ErrorBody, 422: ErrorBody}
 router = Router()
 router.add_router("", problems.router)
 router.add_router("", state.router)
@@ -92,15 +92,13 @@ async def list_sessions(
     return await units_of_work.read(_session_page, filters.conditions(), parsing.parse(q), limit, before)
 
 
-@router.get("/sessions/{int:session}", response={200: SessionOut, **ERRORS}, tags=["sessions"])
+@router.get("/sessions/{int:session}", response={200: SessionOut, **ERROR_BODIES}, tags=["sessions"])
 async def get_session(request: HttpRequest, session: int) -> SessionOut:
     """Return one session."""
     return await units_of_work.read(lambda: SessionOut.model_validate(find_session(session)))
 
 
-@router.patch(
-    "/sessions/{int:session}", response={200: SessionOut, 400: ErrorBody, **ERRORS}, tags=["sessions"]
-)
+@router.patch("/sessions/{int:session}", response={200: SessionOut, **ERROR_BODIES}, tags=["sessions"])
 @needs(patch=roles.LABEL)
 async def change_session(
     request: HttpRequest, session: int, body: session_actions.SessionChange
@@ -110,7 +108,7 @@ async def change_session(
     return await retry.read(lambda: SessionOut.model_validate(find_session(session)))
 
 
-@router.get("/sessions/{int:session}/events", response={200: EventPage, **ERRORS}, tags=["sessions"])
+@router.get("/sessions/{int:session}/events", response={200: EventPage, **ERROR_BODIES}, tags=["sessions"])
 async def list_events(
     request: HttpRequest,
     session: int,

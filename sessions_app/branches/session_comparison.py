@@ -19,7 +19,7 @@ from sessions_app.timeline.timeline_reader import read_timeline
 PAGE = 60
 """Events of each session per page."""
 
-TURN_NUMBER = re.compile(r"^Turn \d+ · ")
+TURN_PREFIX = re.compile(r"^Turn \d+ · ")
 """Number at the start of a turn's title."""
 
 
@@ -140,7 +140,7 @@ def _pair_turns(left_turns: list[InvocationGroup], right_turns: list[InvocationG
 
 def _turn_text(group: InvocationGroup) -> str:
     """Return the title of a turn without its number."""
-    return TURN_NUMBER.sub("", group.title).casefold()
+    return TURN_PREFIX.sub("", group.title).casefold()
 
 
 def _count_pairs(side: Iterable[InvocationGroup | None]) -> int:

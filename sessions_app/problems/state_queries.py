@@ -80,7 +80,7 @@ def read_state_evidence(session: AgentSession) -> StateEvidence:
         temp_keys=_temp_keys(session, invocations),
         invocations=invocations,
         failures=_read_failures(session),
-        instruction_keys=list(_keys_in_instructions(cards.read_description(session.app_name))),
+        instruction_keys=list(_read_instruction_keys(cards.read_description(session.app_name))),
     )
 
 
@@ -221,9 +221,9 @@ _STATE_REFERENCE = re.compile(r"\{+\s*(temp:\w+)\??\s*\}+")
 """References to state in ADK's instructions (`google/adk/utils/instructions_utils.py`)."""
 
 
-def _keys_in_instructions(agent: Mapping[str, Any]) -> Iterator[InstructionKey]:
+def _read_instruction_keys(agent: Mapping[str, Any]) -> Iterator[InstructionKey]:
     texts = [agent.get(name) or "" for name in ("instruction", "global_instruction")]
     for name in dict.fromkeys(_STATE_REFERENCE.findall("\n".join(texts))):
         yield InstructionKey(agent.get("name") or "", name)
     for child in [*(agent.get("sub_agents") or []), *(agent.get("nodes") or [])]:
-        yield from _keys_in_instructions(child)
+        yield from _read_instruction_keys(child)

@@ -209,7 +209,7 @@ def list_page(
         page_of_others = pagination.paginate(unpinned, order, before, size=size, is_counted=is_counted)
     else:
         page_of_others, pending = _scan_page(
-            rows.filter(*search.plan.of), unpinned, before, progress, pinned, size, order
+            rows.filter(*search.plan.indexed), unpinned, before, progress, pinned, size, order
         )
     above = [] if before else pinned
     rows_shown = [*above, *page_of_others.rows]
@@ -325,8 +325,8 @@ def count_new_sessions(
     if not newer.exists():
         return 0  # as a rule, and the indexes are not asked
     plan = session_queries.Search(filters.query).plan
-    of = newer.filter(*plan.of)
-    return len(scans.scan(of, of.filter(*plan.tests), "", MAX_NEW, seconds).rows)
+    candidates = newer.filter(*plan.indexed)
+    return len(scans.scan(candidates, candidates.filter(*plan.tests), "", MAX_NEW, seconds).rows)
 
 
 def newest_update(filters: SessionFilter) -> float:

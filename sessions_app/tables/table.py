@@ -429,7 +429,7 @@ class Arrangement(Generic[R]):
         noun = self.table.noun if total == 1 else self.table.title.lower()
         return f"more than {MAX_COUNTED:,} {noun}" if total > MAX_COUNTED else f"{total:,} {noun}"
 
-    def whole_context(
+    def all_rows_context(
         self, rows: Iterable[R], *, shown: Callable[[R], bool] | None = None, size: int = PAGE_SIZE
     ) -> dict[str, Any]:
         """Return what the templates need of a list that is read whole: the page that the address names.

@@ -52,7 +52,7 @@ def index(request: HttpRequest) -> HttpResponse:
     """Show the problems of all apps, or of `?app=`, by kind and app."""
     table = problem_columns.TABLE.arrange(request)
     app = request.GET.get("app", "")
-    context = {**table.whole_context(read_problem_groups(app)), "app": app, "is_filtered": bool(app)}
+    context = {**table.all_rows_context(read_problem_groups(app)), "app": app, "is_filtered": bool(app)}
     return render_partial(request, LIST, context, partial="problems")
 
 

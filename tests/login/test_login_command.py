@@ -66,9 +66,9 @@ def test_terminal_prompts_twice(data, monkeypatch):
     monkeypatch.setattr(passwords.getpass, "getpass", lambda prompt: next(typed))
     with pytest.raises(CommandError, match="two passwords differ"):
         run()
-    assert owner.is_missing()
+    assert not owner.exists()
     run()
-    assert not owner.is_missing()
+    assert owner.exists()
 
 
 def test_short_password_is_refused_and_old_one_remains(login, give_input):
@@ -99,7 +99,7 @@ def test_a_token_needs_a_password_first(data):
 def test_login_is_removed(login):
     run("--token")
     assert "no longer requires a login" in run("--remove")
-    assert owner.is_missing()
+    assert not owner.exists()
     assert not Token.objects.exists()
     assert "no login" in run("--remove")
 
@@ -174,6 +174,6 @@ def test_database_of_a_project_with_its_own_user_model_keeps_no_login(
 ):
     monkeypatch.setattr(owner, "_table_exists", False)
     monkeypatch.setattr(connection.introspection, "table_names", lambda: ["people_person"])
-    assert owner.is_missing()
+    assert not owner.exists()
     with pytest.raises(BadInput, match="user model of its own"):
         owner.set_password("a long enough password")

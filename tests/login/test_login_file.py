@@ -101,7 +101,7 @@ def test_server_does_not_start_with_a_malformed_file(data, content, tmp_path):
     with pytest.raises(CommandError, match=r"cannot be read.*manage\.py login") as refused:
         call_command("web", str(tmp_path), "--port", "0")
     assert refused.value.returncode == 2
-    assert owner.is_missing()
+    assert not owner.exists()
 
 
 def test_unreadable_file_can_be_replaced(file, monkeypatch):
@@ -118,4 +118,4 @@ def test_file_that_cannot_be_removed_is_named(file, monkeypatch):
     with pytest.raises(CommandError, match=r"login\.json' cannot be removed") as refused:
         call_command("login", stdout=io.StringIO())
     assert refused.value.returncode == 2
-    assert not owner.is_missing()
+    assert owner.exists()

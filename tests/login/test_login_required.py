@@ -20,7 +20,7 @@ from devui.accounts import logins, personal_tokens, users
 from devui.accounts.guard import RequestGuard
 from devui.accounts.models import AuditEntry, Login
 from devui.accounts.urls import urlpatterns as account_urls
-from devui.web.login import sockets, strangers
+from devui.web.login import sockets, unauthenticated
 from sessions_app.roles import Role
 from sessions_app.store.database import units_of_work
 from sessions_app.store.session_key import SessionKey
@@ -102,7 +102,7 @@ async def test_files_of_the_login_page_are_public(web, login):
         script.attrs["src"] for script in tree.all("script")
     ]
     icons = [use.attrs["href"].partition("#")[0] for use in tree.all("use")]
-    assert {*addresses, *icons} == {static(f"devui/{name}") for name in strangers.PUBLIC_FILES}
+    assert {*addresses, *icons} == {static(f"devui/{name}") for name in unauthenticated.PUBLIC_FILES}
     for path in addresses:
         assert (await web.get(path)).status_code == 200, path
 

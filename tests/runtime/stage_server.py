@@ -17,7 +17,7 @@ from tests.patience import PATIENCE_S
 from tests.runtime.conftest import copy_of_stage
 
 ROOT = Path(__file__).resolve().parents[2]
-CASES = 40
+CASES = 20
 WORDS = " ".join(f"w{number}" for number in range(20))
 
 

@@ -81,7 +81,7 @@ def test_log_terms_apply_to_events():
 
 def test_sessions_are_tested_for_log_terms_in_windows():
     plan = session_queries.Search(parse("log:timeout level:error")).plan
-    assert (len(plan.of), len(plan.tests)) == (0, 2)
+    assert (len(plan.indexed), len(plan.tests)) == (0, 2)
 
 
 def test_session_with_log_record_shows_the_event_before_the_newest(story):

@@ -12,7 +12,7 @@ from tests.postgres import binaries, private_cluster
 from tests.runtime.conftest import copy_of_stage
 from tests.workers.team import Team, Web, own_database
 
-CASES = 40
+CASES = 16
 WORDS = " ".join(f"w{number}" for number in range(20))
 """A talker takes a second for these words."""
 

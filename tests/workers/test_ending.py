@@ -110,23 +110,21 @@ def remove_at_once(web: Web, worker: Member) -> None:
 @pytest.mark.parametrize(
     ("end", "drain_s"),
     [
-        (signal_once, SHORT_DRAIN_S),
         (signal_once, LONG_DRAIN_S),
         (signal_twice, LONG_DRAIN_S),
         (drain, SHORT_DRAIN_S),
-        (drain, LONG_DRAIN_S),
         (remove_at_once, LONG_DRAIN_S),
     ],
 )
 def test_worker_ends_and_hands_back_what_it_has_not_finished(team, web, file, end, drain_s):
     """With the long drain its runs end when it is told to end, unless it is told to end at once."""
-    waits_for_runs = drain_s == LONG_DRAIN_S and end in (signal_once, drain)
+    waits_for_runs = end is signal_once
     worker = start_worker(team, drain_s)
     file.unlink(missing_ok=True)
     work = Work(web, team.rows)
     end(web, worker)
     if waits_for_runs:
-        worker.first_line("to drain" if end is drain else "finishes its runs")
+        worker.first_line("finishes its runs")
         file.touch()
     assert worker.process.wait(PATIENCE_S) == 0
     assert_nothing_is_left(team.rows)

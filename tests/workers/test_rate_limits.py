@@ -55,9 +55,9 @@ def test_service_refuses_no_request_of_two_workers_under_its_limit(team, start_t
 def test_wait_that_a_service_requests_of_one_worker_holds_for_the_other(team, start_team):
     with model_service(limit=1000, refused=frozenset({6}), retry_after=4) as service:
         web = start_team(service)
-        runs = [web.eval_run(**ORDER, num_runs=8) for _ in range(2)]
+        runs = [web.eval_run(**ORDER, num_runs=2) for _ in range(2)]
         ends = [web.end_of_evals(run_id) for run_id in runs]
-    assert [end["counts"]["passed"] for end in ends] == [80, 80]
+    assert [end["counts"]["passed"] for end in ends] == [20, 20]
     (refused_at,) = service.refusals
     during = [at - refused_at for at in service.asked if refused_at + 1 < at < refused_at + 4]
     assert during == []

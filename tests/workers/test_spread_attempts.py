@@ -27,7 +27,9 @@ ROUNDS = int(os.environ.get("DEVUI_TEST_ROUNDS", "1"))
 """Rounds of the test with kills, each with other ones."""
 
 CASES = 200
-REPETITIONS = 4
+REPETITIONS = 4 if "DEVUI_TEST_ROUNDS" in os.environ else 1
+"""Of the run with kills: 1,000 attempts with those of the other run if rounds are asked for, else 400."""
+
 PARALLELISM = 24
 PAUSE_S = processes.SILENCE_S + 10
 """Seconds for which a worker is paused: others take its attempts over."""

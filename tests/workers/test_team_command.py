@@ -23,7 +23,7 @@ from tests.workers.team_command import OwnTeam, browser
 
 pytestmark = pytest.mark.soak
 
-REPETITIONS = 3
+REPETITIONS = 2
 OUTCOMES = "SELECT case_id, repetition, status FROM evals_app_evalattempt WHERE run_id = '{}'"
 
 

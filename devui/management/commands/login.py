@@ -59,7 +59,7 @@ class Command(BaseCommand):
         password = read_password()
         generated = "" if password else users.generate_password()
         with suppress(login_file.LoginUnreadable):  # its token is lost with it
-            login_file.take_over_file()
+            login_file.import_file()
         owner.set_password(password or generated)
         if generated:
             self.stdout.write(f"Password: {generated}")
@@ -75,7 +75,7 @@ class Command(BaseCommand):
     def _make_token(self) -> None:
         from devui.accounts import login_file, owner
 
-        login_file.take_over_file()
+        login_file.import_file()
         token = owner.replace_token()
         self.stdout.write(f"Authorization: Bearer {token}")
         self.stdout.write("It is shown only once. A previous token is no longer valid.")

@@ -122,8 +122,8 @@ class Command(BaseCommand):
         from devui.serving import server
 
         server.prepare_store()
-        login_file.take_over_file()
-        has_login = users.has_admin() if settings.DEVUI_USERS else not owner.is_missing()
+        login_file.import_file()
+        has_login = users.has_admin() if settings.DEVUI_USERS else owner.exists()
         connection.close()
         if settings.DEVUI_USERS and not has_login:
             self.stderr.write(

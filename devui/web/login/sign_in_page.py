@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from devui.web.login import strangers
+from devui.web.login import unauthenticated
 from devui.web.login.throttling import TooManyAttempts
 
 
@@ -32,11 +32,11 @@ async def login_page(
     request of this site and sends the cookie of a browser that has signed in.
     """
     came_from_elsewhere = request.headers.get("Sec-Fetch-Site") in {"cross-site", "same-site"}
-    context |= strangers.form_context(next_path) | {
+    context |= unauthenticated.form_context(next_path) | {
         "problem": problem,
         "retries": came_from_elsewhere and request.method == "GET" and status == 200,
     }
-    response = await sync_to_async(render)(request, strangers.FORM, context, status=status)
+    response = await sync_to_async(render)(request, unauthenticated.FORM, context, status=status)
     response.headers["Cache-Control"] = "no-store"
     return response
 

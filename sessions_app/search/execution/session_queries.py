@@ -181,11 +181,11 @@ class SearchPlan(NamedTuple):
     """The conditions that find the sessions of a query.
 
     Attributes:
-        of: conditions that indexes answer.
+        indexed: conditions that indexes answer.
         tests: conditions tested on each of these, where matches may be rare; empty: `of` is sufficient.
     """
 
-    of: list[Q]
+    indexed: list[Q]
     tests: list[Q]
 
 
@@ -199,25 +199,25 @@ class Search:
 
     def filter_rows(self, rows: Rows) -> Rows:
         """Return the matching sessions of `rows`. Indexes are queried at once, the rest when the result is read."""
-        return rows.filter(*self.plan.of, *self.plan.tests)
+        return rows.filter(*self.plan.indexed, *self.plan.tests)
 
     @cached_property
     def plan(self) -> SearchPlan:
         """The plan of the query. Building it queries the indexes."""
         keys: set[int] | None = None
-        of: list[Q] = []
+        indexed: list[Q] = []
         tests: list[Q] = []
         for term in self.query.terms:
             matches = _find_sessions(term, self._tail)
             if isinstance(matches, set) and not term.negated:
                 keys = matches if keys is None else keys & matches
             elif has_index(term) and not term.negated:
-                of.append(membership_condition(matches))
+                indexed.append(membership_condition(matches))
             else:
                 tests.append(membership_condition(matches, negated=term.negated))
         if keys is not None:
-            return SearchPlan([membership_condition(keys), *of, *tests], [])
-        return SearchPlan(of, tests)
+            return SearchPlan([membership_condition(keys), *indexed, *tests], [])
+        return SearchPlan(indexed, tests)
 
     def hits(self, sessions: Sequence[AgentSession]) -> dict[int, Hit]:
         """Return the hit of each session, where a term is about events."""
