@@ -25,7 +25,9 @@ from playwright.sync_api import (
 from tests.patience import PATIENCE_S
 from tests.required_programs import missing
 
-NAMES = ["chromium", "chromium-browser", "google-chrome"]
+NAMES = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
+"""Programs in order of preference: the first takes three quarters of the time, for it has no window to draw."""
+
 NAMED = os.environ.get("DEVUI_TEST_CHROMIUM")
 CHROMIUM = next(filter(None, map(shutil.which, [NAMED] if NAMED else NAMES)), None)
 NO_CHROMIUM = (

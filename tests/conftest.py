@@ -39,7 +39,12 @@ SEED = os.environ.get("DEVUI_TEST_SEED", "")
 """Modules come in an order of this seed; without one, as in `make test`, in that of their names."""
 
 settings.register_profile(
-    "steady", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    "steady",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(
     "soak", settings.get_profile("steady"), derandomize=False, max_examples=500, print_blob=True
