@@ -24,6 +24,7 @@ UNSUPPORTED = {
     "/devui/memory/search": "searches in memory",
     "/devui/evals": "eval runs",
     "/devui/playground/check": "model calls that are tried again",
+    "/devui/tools/call": "calls of single tools",
 }
 """Endpoints of runtimes that remote servers do not have, and their subjects."""
 

@@ -335,8 +335,11 @@ def _tool_schema(tool: BaseTool) -> dict[str, Any]:
         declaration = _adk.get_declaration(tool)
     except Exception:
         return {}  # some tools need a model or a connection to declare themselves
-    if declaration is None:
-        return {}
+    return read_schema(declaration) if declaration else {}
+
+
+def read_schema(declaration: types.FunctionDeclaration) -> dict[str, Any]:
+    """Return the JSON schema of the arguments that a declaration names; empty if it names none."""
     if declaration.parameters_json_schema:
         return dict(declaration.parameters_json_schema)
     if declaration.parameters is None:

@@ -22,6 +22,7 @@ from devui.runtime.host import RuntimeHost
 from devui.runtime.model_preview import PreviewRequest, preview_model
 from devui.runtime.playground import PlaygroundCheck, find_problems
 from devui.runtime.runs import MAX_MESSAGE
+from devui.runtime.tool_calls import ToolCall
 from sessions_app.runs import lifecycle
 from sessions_app.runs.frame_log import FrameLog
 from sessions_app.store import scopes
@@ -90,6 +91,7 @@ def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
     _add_eval_endpoints(router, host)
     _add_preview_endpoints(router, host)
     _add_playground_endpoints(router, host)
+    _add_tool_endpoints(router, host)
     app.include_router(router)
     _add_error_handlers(app)
 
@@ -182,6 +184,15 @@ def _add_playground_endpoints(router: APIRouter, host: RuntimeHost) -> None:
         runner = await host.ready_runner("")
         await host.playground.start(body.run, runner.agent)
         return {"run": body.run}
+
+
+def _add_tool_endpoints(router: APIRouter, host: RuntimeHost) -> None:
+    """Add the call of a single tool."""
+
+    @router.post("/tools/call")
+    async def call_tool(body: ToolCall, request: Request) -> JSONResponse:
+        runner = await host.ready_runner(body.realm)
+        return LenientJSONResponse(await host.tools.call(runner, body, request.is_disconnected))
 
 
 class LenientJSONResponse(JSONResponse):

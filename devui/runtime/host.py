@@ -1,4 +1,4 @@
-"""The runtime of one app: its agent, its services, ADK's server, its runs, eval runs and playground runs."""
+"""The runtime of one app: its agent, its services, ADK's server, and the runs and calls of its tools."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from devui.runtime.resume_plugin import PastFailuresPlugin
 from devui.runtime.run_queue import ActiveRun
 from devui.runtime.runner import ManagedRunner
 from devui.runtime.runs import LocalRuns
+from devui.runtime.tool_calls import ToolCalls
 from evals_app.execution import process_facts
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, MirroredSessionService, Recorder
 from sessions_app.adk.spans import SpanKeeper
@@ -83,6 +84,7 @@ class RuntimeHost:
             continue_elsewhere=config.options.continue_evals,
         )
         self.playground = PlaygroundRuns(config.runtime_id, on_left=self._check_drained)
+        self.tools = ToolCalls(on_left=self._check_drained)
         self.server = self._make_server()
         self.state = "loading"
         self.failure: Exception | None = None
@@ -115,8 +117,8 @@ class RuntimeHost:
 
     @property
     def active_runs(self) -> int:
-        """Number of runs, eval runs, attempts and playground runs that have not ended."""
-        return len(self.runs.active) + len(self.evals) + len(self.playground)
+        """Number of runs, eval runs, attempts, playground runs and tool calls that have not ended."""
+        return len(self.runs.active) + len(self.evals) + len(self.playground) + len(self.tools)
 
     def health(self) -> dict[str, Any]:
         """Return the status for the supervisor and the home page."""
@@ -196,10 +198,11 @@ class RuntimeHost:
         self._check_drained()
 
     async def cancel_all(self) -> None:
-        """Cancel every run, eval run and playground run."""
+        """Cancel every run, eval run, playground run and tool call."""
         await self.runs.cancel_all("The process that ran it was stopped, or its server has ended.")
         await self.evals.cancel_all()
         await self.playground.cancel_all()
+        await self.tools.cancel_all()
 
     async def recall_memory(self, user_id: str, query: str) -> list[dict[str, Any]]:
         """Return the memory entries that a query of an agent would get, as JSON.

@@ -21,6 +21,11 @@ def iter_agents(root: BaseAgent) -> Iterator[BaseAgent]:
     yield from _iter_tree(root, _list_agents_below)
 
 
+def iter_nodes(root: BaseNode) -> Iterator[BaseNode]:
+    """Yield each agent of a tree and each node of workflows in it once."""
+    yield from _iter_tree(root, _list_nodes_below)
+
+
 def iter_tools(root: Agent) -> Iterator[Any]:
     """Yield the tools of the agents of a tree, and of the nodes of workflows in it."""
     for node in _iter_tree(root, _list_nodes_below):

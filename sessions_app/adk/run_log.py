@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TextIO
 
+from typing_extensions import override
+
 from sessions_app.store import scopes
 from sessions_app.store.models import LogRecord
 from sessions_app.store.session_key import SessionKey
@@ -149,6 +151,9 @@ class RunLog:
                 )
                 self._add_record(logging.WARNING, LogRecord.Source.LOG, note, OWN_LOGGER)
                 self._dropped = 0
+        self._request_write()
+
+    def _request_write(self) -> None:
         outbox().enqueue(self._waiting_write)
 
     def _is_full(self) -> bool:
@@ -176,13 +181,31 @@ class RunLog:
             )
         )
         if not is_queued:
-            outbox().enqueue(self._waiting_write)
+            self._request_write()
 
     def _waiting_write(self) -> Unit:
         """Return the write of the waiting records. Removes credentials here, because the agent does not wait for it."""
         with self._lock:
             records, self._waiting = self._waiting, []
         return partial(save_log_records, self._key, [_clean_record(record) for record in records])
+
+
+class UnstoredLog(RunLog):
+    """Log of what runs in a context without a session. Its records are returned, and not stored."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(SessionKey("", "", "", ""), "", clock)
+
+    def take_records(self) -> list[NewLogRecord]:
+        """Close the log, and return its records without credentials."""
+        self.close()
+        with self._lock:
+            records, self._waiting = self._waiting, []
+        return [_clean_record(record) for record in records]
+
+    @override
+    def _request_write(self) -> None:
+        """Keep the records for `take_records`."""
 
 
 def note_agent(agent: str) -> None:

@@ -32,7 +32,7 @@ from tests.patience import PATIENCE_S
 from tests.store import store_url
 
 STAGE = Path(__file__).parent / "stage"
-STAGE_APPS = ["broken", "group.inner", "napper", "patient", "talker", "trouble", "written"]
+STAGE_APPS = ["broken", "group.inner", "handy", "napper", "patient", "talker", "trouble", "written"]
 JSON = {"Content-Type": "application/json"}
 
 

@@ -1,0 +1,63 @@
+"""Calls of single tools by a person, in the process of their agent. Nothing of them is stored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from sessions_app.runs.background import run_in_background
+from sessions_app.runs.runtime_client import RuntimeClient, provider
+from sessions_app.store.errors import DevUIError, RuntimeUnavailable
+
+DEFAULT_LIMIT_S = 30.0
+MAX_LIMIT_S = 300.0
+"""Seconds that a call may take: unless a person says otherwise, and at most."""
+
+GRACE_S = 10.0
+"""Seconds after the end of a call in which its process has to answer. Otherwise the tool blocks it, and it is ended."""
+
+
+async def call_tool(app_name: str, call: Mapping[str, Any]) -> dict[str, Any]:
+    """Call a tool in the process of its app and return the outcome as JSON. If the caller leaves, it is cancelled.
+
+    Args:
+        app_name: the app, whose process is started if needed.
+        call: the body of `POST /devui/tools/call` (`devui/runtime/tool_calls.py`).
+
+    Raises:
+        NotFound: there is no such app, agent, tool or session.
+        BadInput: the arguments do not match the tool's schema, or the tool cannot be called by itself.
+        RuntimeUnavailable: the process cannot be reached, or the tool has ended or blocked it.
+    """
+    client = await provider().client(app_name)
+    runtime_id = str((await client.call("GET", "/devui/health")).get("runtime_id", ""))
+    try:
+        async with asyncio.timeout(call["time_limit_s"] + GRACE_S):
+            outcome: dict[str, Any] = await client.call("POST", "/devui/tools/call", call)
+            return outcome
+    except TimeoutError as error:
+        await provider().end_process(runtime_id, _describe_block(call["tool"]))
+        raise RuntimeUnavailable(
+            f"{call['tool']} did not return within {call['time_limit_s']:g} s and blocked the process of agent"
+            f" {app_name!r}, which was ended.",
+            hint="Allow it more time, or let it wait with await or in a thread. The next request starts a new process.",
+        ) from error
+    except asyncio.CancelledError:
+        run_in_background(_end_if_blocked(client, runtime_id, call["tool"]))
+        raise
+
+
+async def _end_if_blocked(client: RuntimeClient, runtime_id: str, tool: str) -> None:
+    """End the process of a call whose caller has left, unless it answers within `GRACE_S`."""
+    try:
+        async with asyncio.timeout(GRACE_S):
+            await client.call("GET", "/devui/health")
+    except TimeoutError:
+        await provider().end_process(runtime_id, _describe_block(tool))
+    except DevUIError:  # it has ended by itself
+        return
+
+
+def _describe_block(tool: str) -> str:
+    return f"Its process was ended: the tool {tool}, called by hand, blocked it."

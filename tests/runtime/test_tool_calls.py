@@ -1,0 +1,209 @@
+"""Tools called by hand in the process of their agent."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sessions_app.runs.tool_calls import call_tool
+from sessions_app.runs import runtime_client
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput, NotFound, RuntimeUnavailable
+from sessions_app.store.models import AgentSession, Artifact, LogRecord, Trace
+from sessions_app.store.sessions import writes
+from sessions_app.store.sessions.writes import SessionKey
+from tests.runtime.conftest import Stage, pid_of, until, wait_until_gone
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(autouse=True)
+def provider(stage: Stage) -> Any:
+    runtime_client.register(stage.supervisor)
+    yield
+    runtime_client.register(None)
+
+
+async def call(tool: str, app: str = "handy", seconds: float = 30, agent: str = "handy", **body: Any) -> Any:
+    """Call a tool as the page does."""
+    return await call_tool(app, {"tool": tool, "agent": agent, "time_limit_s": seconds, **body})
+
+
+async def test_call_returns_result_state_artifacts_log_and_duration(stage):
+    outcome = await call("book", args={"city": "Paris", "nights": 2})
+    assert outcome["status"] == "done"
+    assert outcome["result"] == {"city": "Paris", "nights": 2, "breakfast": False, "was": None}
+    assert outcome["state_delta"] == {"city": "Paris", "user:nights": 2}
+    assert outcome["artifacts"] == [
+        {"name": "booking.txt", "version": 0, "mime_type": "text/plain", "size": 8}
+    ]
+    assert [(line["source"], line["message"]) for line in outcome["log"]] == [
+        ("log", "books Paris"),
+        ("stdout", "printed Paris"),
+    ]
+    assert 0 <= outcome["seconds"] < 30
+
+
+async def test_call_stores_nothing(stage):
+    models = (AgentSession, Artifact, LogRecord, Trace)
+
+    def count() -> list[int]:
+        return [model.objects.count() for model in models]
+
+    before = await units_of_work.read(count)
+    await call("book", args={"city": "Paris", "nights": 2})
+    await call("fail", args={"reason": "no"})
+    assert await units_of_work.read(count) == before
+
+
+async def test_tool_reads_state_of_a_session_and_of_the_call(stage):
+    key = SessionKey("", "handy", "ann", "s1")
+    await units_of_work.write(writes.create_session, key, {"last": "Rome", "user:nights": 1})
+    session = {"user_id": "ann", "session_id": "s1"}
+    args = {"city": "Paris", "nights": 2}
+    assert (await call("book", args=args, **session))["result"]["was"] == "Rome"
+    outcome = await call("book", args=args, state={"last": "Oslo"}, **session)
+    assert outcome["result"]["was"] == "Oslo"
+    with pytest.raises(NotFound, match="No session 'gone'"):
+        await call("book", args=args, user_id="ann", session_id="gone")
+
+
+@pytest.mark.parametrize(
+    ("args", "reason", "hint"),
+    [
+        ({"city": "Paris", "nights": "2"}, "nights is string, not integer", "city, nights, breakfast"),
+        ({"city": "Paris"}, "nights is missing", "city, nights, breakfast"),
+        ({"city": "Paris", "nights": 2, "town": "x"}, "town is not a parameter", "city, nights, breakfast"),
+    ],
+)
+async def test_arguments_against_the_schema_are_refused(stage, args, reason, hint):
+    with pytest.raises(BadInput) as refusal:
+        await call("book", args=args)
+    assert refusal.value.message == f"Arguments of book: {reason}."
+    assert refusal.value.hint == f"Its parameters: {hint}."
+
+
+async def test_tool_or_agent_that_does_not_exist_is_refused(stage):
+    with pytest.raises(NotFound) as refusal:
+        await call("nothing")
+    assert "No tool 'nothing'" in refusal.value.message
+    assert "Lost of handy could not list its tools: ConnectionError: no server" in refusal.value.message
+    assert "book, fail, hang" in refusal.value.hint
+    assert "dice_roll" in refusal.value.hint
+    with pytest.raises(NotFound, match="no LLM agent 'nobody'"):
+        await call("book", agent="nobody")
+
+
+async def test_name_that_two_agents_have_needs_the_agent(stage):
+    with pytest.raises(BadInput, match=r"Several agents have a tool 'fail': handy, helper\."):
+        await call("fail", agent="", args={"reason": "no"})
+    assert (await call("fail", agent="helper", args={"reason": "no"}))["agent"] == "helper"
+
+
+async def test_tool_of_a_toolset_is_called(stage):
+    assert (await call("dice_roll", args={"sides": 6}))["result"] == 6
+
+
+async def test_error_of_a_tool_has_a_traceback_without_credentials(stage):
+    outcome = await call("fail", args={"reason": "no"})
+    assert (outcome["status"], outcome["error"]["type"]) == ("failed", "ValueError")
+    assert outcome["error"]["message"] == "no: token=[redacted]"
+    assert 'agent.py", line' in outcome["error"]["traceback"]
+    assert "s3cr3t" not in str(outcome)
+    assert [line["message"] for line in outcome["log"]] == ["about to fail"]
+
+
+async def test_tool_that_calls_sys_exit_fails_and_its_process_lives(stage):
+    pid = await pid_of(stage, "handy")
+    outcome = await call("leave")
+    assert outcome["error"]["message"] == "The tool called sys.exit(4)."
+    assert await pid_of(stage, "handy") == pid
+
+
+async def test_tool_that_ends_the_process_leaves_a_line(stage):
+    with pytest.raises(RuntimeUnavailable, match=r"The process of agent 'handy' ended by itself \(.*3"):
+        await call("die")
+    assert (await call("dice_roll", args={"sides": 4}))["result"] == 4
+
+
+async def test_tool_that_hangs_is_cancelled_at_its_time_limit(stage):
+    pid = await pid_of(stage, "handy")
+    outcome = await call("hang", seconds=0.5)
+    assert (outcome["status"], outcome["has_stopped"], outcome["result"]) == ("timed_out", True, None)
+    assert [line["message"] for line in outcome["log"]] == ["waits"]
+    assert (await stage.health("handy"))["active_runs"] == 0
+    assert await pid_of(stage, "handy") == pid
+
+
+async def test_tool_that_ignores_its_cancellation_is_said_to_go_on(stage):
+    outcome = await call("ignore_cancellation", seconds=0.5)
+    assert (outcome["status"], outcome["has_stopped"]) == ("timed_out", False)
+
+
+async def test_tool_that_blocks_its_process_ends_with_it(stage, monkeypatch):
+    monkeypatch.setattr("sessions_app.runs.tool_calls.GRACE_S", 1.0)
+    pid = await pid_of(stage, "napper")
+    with pytest.raises(RuntimeUnavailable, match="nap did not return within 0.5 s and blocked the process"):
+        await call("nap", "napper", 0.5, "napper", args={"seconds": 100})
+    await wait_until_gone(pid)
+
+
+async def test_caller_who_leaves_cancels_the_call(stage):
+    task = asyncio.create_task(call("hang"))
+
+    async def active() -> Any:
+        return (await stage.health("handy"))["active_runs"]
+
+    await until(active, lambda count: count == 1)
+    task.cancel()
+    await until(active, lambda count: count == 0)
+
+
+async def test_caller_who_leaves_a_blocked_process_ends_it(stage, monkeypatch):
+    monkeypatch.setattr("sessions_app.runs.tool_calls.GRACE_S", 1.0)
+    pid = await pid_of(stage, "napper")
+    line_count = len(stage.lines)
+    task = asyncio.create_task(call("nap", "napper", 60, "napper", args={"seconds": 100}))
+    await stage.wait_for_output("naps", since=line_count)
+    task.cancel()
+    await wait_until_gone(pid)
+
+
+async def test_large_result_is_returned_and_a_larger_one_cut(stage):
+    assert len((await call("answer_much"))["result"]) == 1_000_000
+
+
+async def test_tool_that_needs_a_confirmation_asks_and_takes_the_answer(stage):
+    asking = await call("confirm", args={"amount": 5})
+    assert "requires confirmation" in asking["result"]["error"]
+    assert asking["actions"]["requestedToolConfirmations"]
+    confirmed = await call("confirm", args={"amount": 5}, confirmation="confirmed")
+    assert confirmed["result"] == "paid 5"
+    rejected = await call("confirm", args={"amount": 5}, confirmation="rejected")
+    assert rejected["result"] == {"error": "This tool call is rejected."}
+
+
+async def test_long_running_tool_returns_its_first_answer(stage):
+    outcome = await call("wait_for_person", args={"question": "Why?"})
+    assert outcome["is_long_running"]
+    assert outcome["result"]["status"] == "pending"
+
+
+@pytest.mark.parametrize(
+    ("tool", "reason"),
+    [
+        ("asked", "asked runs an agent, which calls models and needs a session."),
+        ("google_search", "google_search has no declaration: the model or the server of the model carries it out."),
+        ("broken", "broken cannot declare its parameters: TypeError: no schema"),
+    ],
+)
+async def test_tool_that_cannot_be_called_by_itself_is_refused(stage, tool, reason):
+    with pytest.raises(BadInput) as refusal:
+        await call(tool)
+    assert refusal.value.message == reason
+
+
+async def test_tool_with_an_odd_schema_is_called(stage):
+    assert (await call("odd", args={"a": 1, "b": [2]}))["result"] == {"a": 1, "b": [2]}
