@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sessions_app.paths  # noqa: F401 - registers the `seg` converter
 from sessions_app.roles import (
+    CALL_TOOL,
     CANCEL,
     CHANGE_SETTINGS,
     CREATE,
@@ -139,6 +140,7 @@ urlpatterns = [
     page("traces/<int:pk>/log/", "run_log.page", "trace-log", get=READ),
     page("agents/<seg:app_name>/", "agents.agent", "agent", get=READ),
     page("agents/<seg:app_name>/message/", "first_message.first_message", "first-message", post=RUN),
+    page("agents/<seg:app_name>/tools/<seg:tool>/", "tools.tool", "tool-call", get=READ, post=CALL_TOOL),
     page("agents/<seg:app_name>/restart/", "agents.restart", "agent-restart", post=RESTART),
     page("agents/<seg:app_name>/settings/", "app_settings.change", "agent-settings", post=CHANGE_SETTINGS),
     page("agent-check/", "agents.check", "agent-check", get=READ),

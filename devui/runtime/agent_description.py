@@ -79,7 +79,8 @@ def describe(
     An agent has name, type, description, at ({file, line} of its definition), is_custom, settings, sub_agents and
     callbacks {hook: [{name, at}]}; an LLM agent also model, model_from (the source of an inherited model),
     model_config, instruction (text) or instruction_provider (name) with instruction_provider_at, the same for
-    global_instruction, static_instruction, tools [{name, type, description, long_running, context, at, schema, agent}],
+    global_instruction, static_instruction, tools [{name, type, description, long_running, context, at, schema, agent,
+    by_the_model}],
     output_key and mode. A toolset among the tools has prefix and settings; a workflow has nodes and edges. `again`
     marks an agent inside itself; `problem` is the error of
     an agent that cannot be read.
@@ -232,6 +233,7 @@ class _Describer:
             "context": _adk.tool_context_parameter(tool),
             "at": self.locator.locate_code(tool.func if isinstance(tool, FunctionTool) else tool),
             "schema": _tool_schema(tool),
+            **({"by_the_model": True} if _is_undeclared(tool) else {}),
             **({"agent": self.node(tool.agent, model)} if isinstance(tool, AgentTool) else {}),
         }
 
@@ -327,6 +329,11 @@ def content_union_text(content: Any) -> str:
     if isinstance(content, types.Content):
         return "\n".join(part.text for part in content.parts or [] if part.text)
     return content if isinstance(content, str) else ""
+
+
+def _is_undeclared(tool: BaseTool) -> bool:
+    """Tell whether a tool has no declaration: the model or its server carries it out."""
+    return call_or(lambda: _adk.get_declaration(tool) is None, False)
 
 
 def _tool_schema(tool: BaseTool) -> dict[str, Any]:

@@ -52,13 +52,18 @@ async def find_tool(
         NotFound: no agent has it.
         BadInput: several agents have different tools of this name, or the tool cannot be called by itself.
     """
-    listed = [(agent, _as_tool(tool)) for agent in agents for tool in agent.tools if not _is_toolset(tool)]
+    listed = [
+        (agent, _as_tool(tool))
+        for agent in agents
+        for tool in agent.tools
+        if not isinstance(tool, BaseToolset)
+    ]
     matches = [(agent, tool) for agent, tool in listed if _tool_name(tool) == name]
     names = [_tool_name(tool) for _, tool in listed]
     failures: list[str] = []
     if not matches:
         for agent in agents:
-            for toolset in filter(_is_toolset, agent.tools):
+            for toolset in (tool for tool in agent.tools if isinstance(tool, BaseToolset)):
                 tools = await _list_toolset(toolset, agent, make_context, failures)
                 names += [tool.name for tool in tools]
                 matches += [(agent, tool) for tool in tools if tool.name == name]
@@ -106,14 +111,16 @@ def _find_unknown_name(args: Mapping[str, Any], schema: Mapping[str, Any]) -> st
     properties = schema.get("properties", {})
     if not isinstance(properties, Mapping) or schema.get("additionalProperties"):
         return ""
-    if not properties and schema.keys() - {"type", "properties", "title", "description", "additionalProperties"}:
+    if not properties and schema.keys() - {
+        "type",
+        "properties",
+        "title",
+        "description",
+        "additionalProperties",
+    }:
         return ""  # a reference or a union, whose properties are inside
     unknown = next((name for name in args if name not in properties), None)
     return "" if unknown is None else f"{unknown} is not a parameter"
-
-
-def _is_toolset(tool: Any) -> bool:
-    return isinstance(tool, BaseToolset)
 
 
 def _as_tool(tool: Any) -> BaseTool | _adk.Node:

@@ -8,7 +8,9 @@ from typing import Any
 
 from sessions_app.runs.background import run_in_background
 from sessions_app.runs.runtime_client import RuntimeClient, provider
-from sessions_app.store.errors import DevUIError, RuntimeUnavailable
+from sessions_app.store import realms
+from sessions_app.store.errors import DevUIError, NotFound, RuntimeUnavailable
+from sessions_app.store.models import AgentSession
 
 DEFAULT_LIMIT_S = 30.0
 MAX_LIMIT_S = 300.0
@@ -46,6 +48,21 @@ async def call_tool(app_name: str, call: Mapping[str, Any]) -> dict[str, Any]:
     except asyncio.CancelledError:
         run_in_background(_end_if_blocked(client, runtime_id, call["tool"]))
         raise
+
+
+def read_session(pk: int, app_name: str) -> dict[str, str]:
+    """Return what a call names of the session whose state its tool reads.
+
+    Raises:
+        NotFound: the app has no such session.
+    """
+    session = AgentSession.objects.filter(pk=pk, app_name=app_name).first()
+    if session is None or realms.is_hidden(session):
+        raise NotFound(
+            f"App {app_name!r} has no session {pk}.",
+            hint="The number of a session is in the address of its page: /sessions/id/NUMBER/.",
+        )
+    return {"realm": session.realm, "user_id": session.user_id, "session_id": session.session_id}
 
 
 async def _end_if_blocked(client: RuntimeClient, runtime_id: str, tool: str) -> None:

@@ -6,14 +6,14 @@ agent's description does not name come from its toolsets.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import OuterRef, Subquery
 
 from sessions_app.agents.cards import TOOLS_OF_ADK, is_toolset, iter_agents
-from sessions_app.agents.page.description import Node
+from sessions_app.agents.page.description import Node, prepare_description
 from sessions_app.store.models import AgentSession, ModelCall
 from sessions_app.traces.lost_toolsets import read_lost_toolsets
 from sessions_app.traces.model_calls import read_request
@@ -34,6 +34,53 @@ class SeenTools:
     call: ModelCall
     tools: list[dict[str, Any]]
     failures: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CallableTool:
+    """A tool that a person may call.
+
+    Attributes:
+        agent: name of its agent.
+        schema: JSON schema of its arguments; empty: it declares none.
+        refusal: why it cannot be called by itself; empty: it can.
+    """
+
+    name: str
+    agent: str
+    description: str
+    schema: dict[str, Any]
+    refusal: str = ""
+
+
+def find_callable_tool(
+    description: Node, sessions: Sequence[AgentSession], name: str, agent: str = ""
+) -> CallableTool | None:
+    """Return the tool of this name in an app's description, or in its toolsets as far as they were seen; or None.
+
+    Args:
+        description: the app's description.
+        sessions: the sessions in which toolsets were seen.
+        name: name of the tool.
+        agent: name of its agent; empty: the first agent that has it.
+    """
+    tree = prepare_description(description)
+    add_seen_tools(tree, sessions)
+    nodes = [node for node in iter_agents(tree) if agent in {"", node["name"]}]
+    matches = ((node, tool) for node in nodes for tool in _iter_tools(node) if tool["name"] == name)
+    for node, tool in matches:
+        return CallableTool(
+            name, node["name"], tool["description"], tool.get("schema") or {}, tool.get("refusal", "")
+        )
+    return None
+
+
+def _iter_tools(node: Node) -> Iterator[dict[str, Any]]:
+    """Yield the tools of an agent, then those that were seen of its toolsets."""
+    yield from (tool for tool in node["tools"] if not is_toolset(tool))
+    for source in (node, *node["tools"]):
+        if source.get("seen"):
+            yield from source["seen"].tools
 
 
 def add_seen_tools(tree: Node, sessions: Sequence[AgentSession]) -> None:

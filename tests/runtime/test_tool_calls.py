@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sessions_app.runs.tool_calls import call_tool
 from sessions_app.runs import runtime_client
+from sessions_app.runs.tool_calls import call_tool
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, NotFound, RuntimeUnavailable
 from sessions_app.store.models import AgentSession, Artifact, LogRecord, Trace
@@ -145,7 +145,7 @@ async def test_tool_that_ignores_its_cancellation_is_said_to_go_on(stage):
 async def test_tool_that_blocks_its_process_ends_with_it(stage, monkeypatch):
     monkeypatch.setattr("sessions_app.runs.tool_calls.GRACE_S", 1.0)
     pid = await pid_of(stage, "napper")
-    with pytest.raises(RuntimeUnavailable, match="nap did not return within 0.5 s and blocked the process"):
+    with pytest.raises(RuntimeUnavailable, match=r"nap did not return within 0\.5 s and blocked the process"):
         await call("nap", "napper", 0.5, "napper", args={"seconds": 100})
     await wait_until_gone(pid)
 
@@ -195,7 +195,10 @@ async def test_long_running_tool_returns_its_first_answer(stage):
     ("tool", "reason"),
     [
         ("asked", "asked runs an agent, which calls models and needs a session."),
-        ("google_search", "google_search has no declaration: the model or the server of the model carries it out."),
+        (
+            "google_search",
+            "google_search has no declaration: the model or the server of the model carries it out.",
+        ),
         ("broken", "broken cannot declare its parameters: TypeError: no schema"),
     ],
 )

@@ -102,7 +102,8 @@ def prepare_description(description: Node, root: str = "") -> Node:
 
     Every node gets an `anchor`, `instructions` [{label, text, provider, at}], `hooks` [{name, given, answer,
     functions}], `facts` (its settings and its model's) and, below a sequential agent, its `order`. Every tool gets an
-    `anchor` and its context as `given`. Plug-ins have hooks like agents. Each `at` is a `SourceLocation`.
+    `anchor`, its context as `given` and, if it cannot be called by hand, the reason as `refusal`. Plug-ins have hooks
+    like agents. Each `at` is a `SourceLocation`.
     """
     maker = _DescriptionBuilder(root)
     prepared = maker.node(description)
@@ -153,6 +154,7 @@ class _DescriptionBuilder:
             "anchor": f"tool-{next(self.numbers)}",
             "at": source_location(tool.get("at"), self.root),
             "code_context": CONTEXTS["tool"] if tool.get("context") else None,
+            "refusal": _call_refusal(tool),
             "agent": self.node(tool["agent"]) if tool.get("agent") else None,
         }
 
@@ -183,6 +185,15 @@ class _DescriptionBuilder:
                 "answer": answer,
                 "functions": described_functions,
             }
+
+
+def _call_refusal(tool: Node) -> str:
+    """Return why a person cannot call a tool by itself; empty if that is possible, or unknown."""
+    if tool.get("agent"):
+        return "It runs an agent, which calls models and needs a session: it cannot be called by hand."
+    if tool.get("by_the_model"):
+        return "The model or the server of the model carries it out: it cannot be called by hand."
+    return ""
 
 
 def _code_context(node: Node) -> CodeContext | None:

@@ -1,0 +1,106 @@
+"""Page of a tool of an agent, with a form that calls it by hand. Nothing of a call is stored."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from sessions_app.forms.tools import ToolCallForm, ToolQuery
+from sessions_app.paths import seg_reverse
+from sessions_app.runs.tool_calls import MAX_LIMIT_S, call_tool, read_session
+from sessions_app.sessions import listing, overview
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import DevUIError, NotFound
+from sessions_app.store.models import AgentSession
+from sessions_app.traces.toolset_tools import CallableTool, find_callable_tool
+
+PAGE = "devui/agents/tool.html"
+SCOPE = "tool-call"
+"""Id of the element with the form on the page of a tool. On the agent's page it is another one for each tool."""
+
+SESSIONS_OFFERED = 10
+
+MAX_COPIED = 200_000
+"""Most characters of a result's JSON that the page holds for its copy button; a program gets the whole by the API."""
+
+
+async def tool(request: HttpRequest, app_name: str, tool: str) -> HttpResponse:
+    """Show the form of a tool; a POST calls the tool and shows the outcome below the form.
+
+    Raises:
+        NotFound: the app is unknown, or its description has no such tool.
+    """
+    sessions, found = await units_of_work.read(
+        _find_tool, app_name, tool, ToolQuery(request.GET).read()["agent"]
+    )
+    scope = _read_scope(request)
+    is_call = request.method == "POST"
+    form = ToolCallForm(found.schema, request.POST if is_call else None, auto_id=f"{scope}-%s")
+    context: dict[str, Any] = {"outcome": None, "problem": None}
+    status = 200
+    if is_call:
+        status = 422
+        if form.is_valid():
+            context |= await _call(form, app_name, found)
+            status = 422 if context["problem"] else 200
+    context |= {
+        "app_name": app_name,
+        "tool": found,
+        "form": form,
+        "scope": scope,
+        "field_scope": f"{scope}-",
+        "sessions": sessions,
+        "max_seconds": f"{MAX_LIMIT_S:g}",
+        "url": f"{seg_reverse('tool-call', app_name=app_name, tool=tool)}?{request.GET.urlencode()}",
+    }
+    template = PAGE if scope == SCOPE and not _is_part(request) else f"{PAGE}#call"
+    return await sync_to_async(render)(request, template, context, status=status)
+
+
+async def _call(form: ToolCallForm, app_name: str, found: CallableTool) -> dict[str, Any]:
+    """Call a tool and return the context of its outcome, or of the problem that prevented it."""
+    try:
+        call = form.call(found.name, found.agent)
+        if (pk := form.cleaned_data["from_session"]) is not None:
+            call |= await units_of_work.read(read_session, pk, app_name)
+        outcome = await call_tool(app_name, call)
+    except DevUIError as error:
+        return {"problem": error}
+    text = json.dumps(outcome["result"], indent=2, ensure_ascii=False)
+    return {
+        "outcome": outcome,
+        "result_text": text if len(text) <= MAX_COPIED else "",
+        "asks_confirmation": "requestedToolConfirmations" in outcome["actions"],
+        "asks_credential": "requestedAuthConfigs" in outcome["actions"],
+    }
+
+
+def _find_tool(app_name: str, name: str, agent_name: str) -> tuple[list[AgentSession], CallableTool]:
+    agent = overview.require_agent(app_name)
+    newest = listing.list_sessions(listing.SessionFilter(app=app_name)).order_by("-updated_at", "-pk")
+    sessions = list(newest[:SESSIONS_OFFERED])
+    found = find_callable_tool(agent.tree, sessions, name, agent_name) if agent.tree else None
+    if found is None:
+        raise NotFound(
+            f"The description of agent {app_name!r} has no tool {name!r}.",
+            hint="Open the agent's page, which loads the agent and lists its tools. Those of a toolset are known from"
+            " the newest recorded model request.",
+        )
+    return sessions, found
+
+
+def _is_part(request: HttpRequest) -> bool:
+    """Tell whether htmx requests the form and not the page."""
+    htmx = getattr(request, "htmx", None)
+    return bool(htmx and not htmx.boosted and not htmx.history_restore_request)
+
+
+def _read_scope(request: HttpRequest) -> str:
+    """Return the id of the element that the response fills: ids of controls begin with it."""
+    target = request.htmx.target if _is_part(request) else ""  # type: ignore[attr-defined]
+    return target if re.fullmatch(r"[\w-]{1,100}", target or "") else SCOPE
