@@ -33,18 +33,39 @@ class ToolQuery(QueryForm):
 class ToolCallForm(forms.Form):
     """Form of a call. `arguments` are the fields of the tool's schema with their content and its errors."""
 
-    args_json = forms.CharField(label="Arguments as JSON", required=False, widget=forms.Textarea)
-    from_session = forms.IntegerField(
-        label="State of session", required=False, min_value=1, max_value=2**63 - 1, widget=forms.TextInput
+    args_json = forms.CharField(
+        label="Arguments as JSON",
+        required=False,
+        widget=forms.Textarea,
+        help_text="One object with all arguments, for values that no field can show.",
     )
-    state = forms.CharField(label="State", required=False, widget=forms.Textarea)
-    confirmation = forms.ChoiceField(label="Confirmation", required=False, choices=CONFIRMATIONS)
+    from_session = forms.IntegerField(
+        label="State of session",
+        required=False,
+        min_value=1,
+        max_value=2**63 - 1,
+        widget=forms.TextInput,
+        help_text="Its number, as in /sessions/id/NUMBER/. The tool gets its state, events and user, no artifacts.",
+    )
+    state = forms.CharField(
+        label="State",
+        required=False,
+        widget=forms.Textarea,
+        help_text="A JSON object. Its keys replace those of the session.",
+    )
+    confirmation = forms.ChoiceField(
+        label="Confirmation",
+        required=False,
+        choices=CONFIRMATIONS,
+        help_text="For tools that ask before they act.",
+    )
     seconds = forms.FloatField(
         label="Time limit in seconds",
         min_value=1,
         max_value=MAX_LIMIT_S,
         initial=f"{DEFAULT_LIMIT_S:g}",
         widget=forms.TextInput,
+        help_text=f"From 1 to {MAX_LIMIT_S:g}. Then the call is cancelled, or the process that the tool blocks is ended.",
     )
 
     def __init__(self, schema: Mapping[str, Any], posted: QueryDict | None = None, **options: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sessions_app.runs.background import run_in_background
 from sessions_app.runs.runtime_client import RuntimeClient, provider
@@ -18,6 +18,37 @@ MAX_LIMIT_S = 300.0
 
 GRACE_S = 10.0
 """Seconds after the end of a call in which its process has to answer. Otherwise the tool blocks it, and it is ended."""
+
+
+class Notice(NamedTuple):
+    """A sentence above an outcome: `mark` is info, warn or danger."""
+
+    mark: str
+    title: str
+    text: str
+
+
+STOPPED = Notice(
+    "warn",
+    "The tool did not return within the time limit and was cancelled.",
+    "Below is what it did until then.",
+)
+GOES_ON = Notice(
+    "danger",
+    "The tool did not return within the time limit, and goes on although it was cancelled.",
+    "Restart the agent to end it.",
+)
+ASKS_CONFIRMATION = Notice(
+    "warn", "The tool asks for a confirmation.", "Choose an answer under Confirmation and call it again."
+)
+ASKS_SIGN_IN = Notice(
+    "warn",
+    "The tool asks for a sign-in, which is possible in a session only.",
+    "Send a message to the agent that makes it call the tool, and sign in there.",
+)
+LONG_RUNNING = Notice(
+    "info", "This is the first answer of a long-running tool.", "In a run, ADK would wait for another one."
+)
 
 
 async def call_tool(app_name: str, call: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,6 +94,20 @@ def read_session(pk: int, app_name: str) -> dict[str, str]:
             hint="The number of a session is in the address of its page: /sessions/id/NUMBER/.",
         )
     return {"realm": session.realm, "user_id": session.user_id, "session_id": session.session_id}
+
+
+def list_notices(outcome: Mapping[str, Any]) -> list[Notice]:
+    """Return what a person has to know about the outcome of a call before its details."""
+    notices = []
+    if outcome["status"] == "timed_out":
+        notices.append(STOPPED if outcome["has_stopped"] else GOES_ON)
+    if "requestedToolConfirmations" in outcome["actions"]:
+        notices.append(ASKS_CONFIRMATION)
+    if "requestedAuthConfigs" in outcome["actions"]:
+        notices.append(ASKS_SIGN_IN)
+    if outcome["is_long_running"] and outcome["status"] == "done":
+        notices.append(LONG_RUNNING)
+    return notices
 
 
 async def _end_if_blocked(client: RuntimeClient, runtime_id: str, tool: str) -> None:

@@ -12,7 +12,7 @@ from django.shortcuts import render
 
 from sessions_app.forms.tools import ToolCallForm, ToolQuery
 from sessions_app.paths import seg_reverse
-from sessions_app.runs.tool_calls import MAX_LIMIT_S, call_tool, read_session
+from sessions_app.runs.tool_calls import call_tool, list_notices, read_session
 from sessions_app.sessions import listing, overview
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import DevUIError, NotFound
@@ -55,7 +55,6 @@ async def tool(request: HttpRequest, app_name: str, tool: str) -> HttpResponse:
         "scope": scope,
         "field_scope": f"{scope}-",
         "sessions": sessions,
-        "max_seconds": f"{MAX_LIMIT_S:g}",
         "url": f"{seg_reverse('tool-call', app_name=app_name, tool=tool)}?{request.GET.urlencode()}",
     }
     template = PAGE if scope == SCOPE and not _is_part(request) else f"{PAGE}#call"
@@ -75,8 +74,7 @@ async def _call(form: ToolCallForm, app_name: str, found: CallableTool) -> dict[
     return {
         "outcome": outcome,
         "result_text": text if len(text) <= MAX_COPIED else "",
-        "asks_confirmation": "requestedToolConfirmations" in outcome["actions"],
-        "asks_credential": "requestedAuthConfigs" in outcome["actions"],
+        "notices": list_notices(outcome),
     }
 
 

@@ -117,6 +117,16 @@ def deletion_of_a_playground_run(page: Page) -> None:
     page.goto(page.get_by_role("link", name="Delete").get_attribute("href") or "")
 
 
+def outcome_of_a_tool(page: Page) -> None:
+    page.goto("/agents/weather/")
+    page.locator("summary").filter(has_text="get_weather").click()
+    link = page.get_by_role("link", name="Call the tool").first
+    page.goto(link.get_attribute("href") or "")
+    page.get_by_label("city").fill("Paris")
+    page.get_by_role("button", name="Call", exact=True).click()
+    expect(page.locator(".tool-outcome")).to_be_visible(timeout=LIVE)
+
+
 def simulated_case(page: Page) -> None:
     page.goto("/evals/weather/lookups/case/")
     page.get_by_label("simulated: a model plays the user").check()
@@ -307,6 +317,7 @@ PLACES = {
     "why this answer": Place("event-why", of_session("/sessions/id/{pk}/events/12/why/")),
     "trace of an event": Place("event-trace", of_session("/sessions/id/{pk}/events/2/trace/")),
     "agent": Place("agent", address("/agents/weather/")),
+    "tool": Place("tool-call", outcome_of_a_tool),
     "evals": Place("evals", address("/evals/")),
     "evalset": Place("evalset", address("/evals/weather/one_fails_on_purpose/")),
     "case": Place("eval-case", address("/evals/weather/lookups/case/?id=remembers_the_name")),

@@ -9,8 +9,10 @@ import pytest
 from django.contrib.staticfiles import finders
 from django.template import Engine
 
+from sessions_app.agents import cards
 from sessions_app.store.models import Run
 from tests.pages.client import Get
+from tests.pages.descriptions import AGENT_WITH_TOOL
 from tests.pages.html import Element
 from tests.timeline.story import Story
 
@@ -33,6 +35,7 @@ PAGES = {
     "/monitor/": "Monitor",
     "/trends/": "Trends",
     "/agents/weather/": "weather",
+    "/agents/weather/tools/get_weather/": "get_weather",
 }
 
 
@@ -41,6 +44,8 @@ def page(request: pytest.FixtureRequest, get: Get, store: None, agents_dir: Path
     address, title = request.param
     story = Story(initial={"user:city": "Paris", "app:n": 1})
     change = story.session.changes.get(key="city")
+    if "/tools/" in address:
+        cards.save_loaded("weather", "v1", AGENT_WITH_TOOL)
     response = get(address.format(pk=story.pk, change=change.pk))
     assert response.one("title").text == f"{title} · DevUI"
     return response

@@ -9,7 +9,9 @@ import pytest
 from django.test import Client
 from justhtml import JustHTML
 
+from sessions_app.agents import cards
 from sessions_app.runs import lifecycle as runs
+from tests.pages.descriptions import AGENT_WITH_TOOL
 from tests.pages.html import Element, parse
 from tests.timeline.story import Story
 
@@ -22,6 +24,7 @@ PAGES = {
     "places": "/go/",
     "agents": "/",
     "agent": "/agents/weather/",
+    "tool": "/agents/weather/tools/get_weather/?agent=root",
     "sessions": "/sessions/",
     "no sessions": "/sessions/?q=nothing+has+this",
     "new session": "/sessions/new/",
@@ -58,6 +61,7 @@ def addresses(store: None, agents_dir: Path) -> dict[str, str]:
             f"**event** {number}\n\n```\n</div>\n```", delta={"n": number, "deep": {"list": [1, {"x": []}]}}
         )
     runs.create_run(story.pk, {})
+    cards.save_loaded("weather", "v1", AGENT_WITH_TOOL)
     change = story.session.changes.get(key="city")
     return {name: page.format(pk=story.pk, other=other.pk, change=change.pk) for name, page in PAGES.items()}
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import pytest
+import pytest_asyncio
 
-from sessions_app.runs import runtime_client
+from devui.asgi import application
+from sessions_app.runs import agent_loading, runtime_client
 from sessions_app.runs.tool_calls import call_tool
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, NotFound, RuntimeUnavailable
 from sessions_app.store.models import AgentSession, Artifact, LogRecord, Trace
 from sessions_app.store.sessions import writes
 from sessions_app.store.sessions.writes import SessionKey
+from tests.pages.html import Element, parse
 from tests.runtime.conftest import Stage, pid_of, until, wait_until_gone
+from tests.web import over, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -210,3 +217,136 @@ async def test_tool_that_cannot_be_called_by_itself_is_refused(stage, tool, reas
 
 async def test_tool_with_an_odd_schema_is_called(stage):
     assert (await call("odd", args={"a": 1, "b": [2]}))["result"] == {"a": 1, "b": [2]}
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def web(stage: Stage, settings: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of DevUI, whose agents are those of the stage and loaded."""
+    settings.DEVUI_AGENTS_DIR = str(stage.supervisor.folder.root)
+    await agent_loading.load_agent("handy")
+    async with over(application) as client:
+        yield client
+
+
+BOOK = "/agents/handy/tools/book/?agent=handy"
+
+
+async def post_form(web: httpx.AsyncClient, address: str, status: int = 200, **fields: str) -> Element:
+    """Send the form of a tool as a browser without scripts does, and return the page."""
+    answer = await web.post(address, data={"seconds": "30", **fields})
+    assert answer.status_code == status, answer.text[:2000]
+    return parse(answer.content)
+
+
+async def test_agent_page_links_the_form_of_each_tool(web):
+    page = parse((await web.get("/agents/handy/")).content)
+    links = [link.attrs["href"] for link in page.all("a", "button-small") if "/tools/" in link.attrs["href"]]
+    assert BOOK in links
+    assert "/agents/handy/tools/fail/?agent=helper" in links
+    assert not [link for link in links if "/asked/" in link or "/google_search/" in link]
+    assert "It runs an agent, which calls models and needs a session" in page.one("main").text
+    assert "The model or the server of the model carries it out" in page.one("main").text
+
+
+async def test_form_without_scripts_calls_the_tool_and_answers_with_the_page(web):
+    form = parse((await web.get(BOOK)).content).one("form", "tool-call-form")
+    assert form.attrs["method"] == "post"
+    names = [control.attrs["name"] for tag in ("input", "select") for control in form.all(tag)]
+    assert names == ["args.city", "args.nights", "from_session", "seconds", "args.breakfast", "confirmation"]
+    fields = {"args.city": "Paris", "args.nights": "2", "args.breakfast": "true", "state": '{"last": "Rome"}'}
+    page = await post_form(web, form.attrs["action"], **fields)
+    assert page.one("h1").text == "book"
+    outcome = page.one("section", "tool-outcome")
+    assert '"breakfast": true' in outcome.one("pre", id="tool-call-result").text
+    assert '"was": "Rome"' in outcome.one("pre", id="tool-call-result").text
+    for text in ("user:nights", "booking.txt", "books Paris", "printed Paris"):
+        assert text in outcome.text
+    assert page.one("input", name="args.city").attrs["value"] == "Paris"
+
+
+async def test_wrong_argument_is_refused_at_its_field(web):
+    page = await post_form(web, BOOK, 422, **{"args.city": "Paris", "args.nights": "two"})
+    assert page.one("input", name="args.nights").attrs["aria-invalid"] == "true"
+    assert "nights: This is no whole number." in page.one("form", "tool-call-form").text
+    assert not page.all("section", "tool-outcome")
+
+
+async def test_wrong_json_argument_is_refused_in_one_line(web):
+    page = await post_form(web, BOOK, 422, args_json='{"city": "Paris", "nights": "2"}')
+    alert = page.one("div", role="alert")
+    assert "Arguments of book: nights is string, not integer." in alert.text
+    assert "Its parameters: city, nights, breakfast." in alert.text
+    assert json.loads(page.one("textarea", name="args_json").text) == {"city": "Paris", "nights": "2"}
+
+
+async def test_html_in_a_result_is_shown_as_text(web):
+    page = await post_form(web, "/agents/handy/tools/answer_html/?agent=handy")
+    outcome = page.one("section", "tool-outcome")
+    assert "<script>alert(1)</script>" in outcome.text
+    assert not outcome.all("script")
+    assert not outcome.all("img")
+
+
+async def test_large_result_is_cut_on_the_page(web):
+    page = await post_form(web, "/agents/handy/tools/answer_much/?agent=handy")
+    assert "980,000 characters left out" in page.one("section", "tool-outcome").text
+    assert "the API returns the whole result" in page.one("section", "tool-outcome").text
+    assert len(str(page.text)) < 100_000
+
+
+async def test_error_of_a_tool_is_shown_with_its_traceback(web):
+    page = await post_form(web, "/agents/handy/tools/fail/?agent=helper", **{"args.reason": "<b>no</b>"})
+    outcome = page.one("section", "tool-outcome")
+    assert "ValueError: <b>no</b>: token=[redacted]" in outcome.text
+    assert "agent.py" in outcome.one("pre", "traceback").text
+
+
+async def test_end_of_the_process_is_shown_in_a_line(web):
+    page = await post_form(web, "/agents/handy/tools/die/?agent=handy", 422)
+    assert "The process of agent 'handy' ended by itself" in page.one("div", role="alert").text
+
+
+async def test_tool_that_the_description_does_not_have_is_not_found(web):
+    answer = await web.get("/agents/handy/tools/nothing/")
+    assert answer.status_code == 404
+    assert "has no tool &#x27;nothing&#x27;" in answer.text
+
+
+async def test_session_of_another_app_is_refused(web):
+    key = SessionKey("", "napper", "ann", "other")
+    session = await units_of_work.write(writes.create_session, key, {"last": "Rome"})
+    fields = {"args.city": "Paris", "args.nights": "2", "from_session": str(session.pk)}
+    page = await post_form(web, BOOK, 422, **fields)
+    assert f"App 'handy' has no session {session.pk}." in page.one("div", role="alert").text
+
+
+async def test_program_calls_a_tool_by_the_api(web):
+    session = await units_of_work.write(
+        writes.create_session, SessionKey("", "handy", "ann", "s2"), {"last": "Rome"}
+    )
+    address = "/api/v1/apps/handy/tools/{}/call"
+    body = {"args": {"city": "Paris", "nights": 2}, "session": session.pk}
+    answer = await web.post(address.format("book"), json=body)
+    assert answer.status_code == 200
+    assert answer.json()["result"]["was"] == "Rome"
+    refused = await web.post(address.format("book"), json={"args": {"city": 1, "nights": 2}})
+    assert refused.status_code == 400
+    assert refused.json() == {
+        "detail": "Arguments of book: city is integer, not string.",
+        "code": "bad_input",
+        "hint": "Its parameters: city, nights, breakfast.",
+    }
+    assert (await web.post(address.format("nothing"), json={})).status_code == 404
+    too_long = await web.post(address.format("book"), json={"time_limit_s": 301})
+    assert too_long.status_code == 422
+
+
+async def test_browser_that_closes_the_page_cancels_the_call(web, stage):
+    async def active() -> Any:
+        return (await stage.health("handy"))["active_runs"]
+
+    async with serve(application) as address, httpx.AsyncClient(base_url=f"http://{address}") as client:
+        task = asyncio.create_task(client.post("/agents/handy/tools/hang/", data={"seconds": "60"}))
+        await until(active, lambda count: count == 1)
+        task.cancel()
+        await until(active, lambda count: count == 0)
