@@ -119,9 +119,7 @@ def deletion_of_a_playground_run(page: Page) -> None:
 
 def outcome_of_a_tool(page: Page) -> None:
     page.goto("/agents/weather/")
-    page.locator("summary").filter(has_text="get_weather").click()
-    link = page.get_by_role("link", name="Call the tool").first
-    page.goto(link.get_attribute("href") or "")
+    page.goto(page.locator("a[href*='/tools/get_weather/']").get_attribute("href") or "")
     page.get_by_label("city").fill("Paris")
     page.get_by_role("button", name="Call", exact=True).click()
     expect(page.locator(".tool-outcome")).to_be_visible(timeout=LIVE)

@@ -80,6 +80,13 @@ def test_adk_paths_stream_tokens_as_they_are_said(shared_team):
     assert arrivals[-1] - arrivals[0] > 0.5
 
 
+def test_tool_is_called_by_hand_in_the_process_of_the_worker(shared_team):
+    _team, one, _other = shared_team
+    body = {"args": {"city": "Paris", "nights": 2}}
+    outcome = one.post("/api/v1/apps/handy/tools/book/call", body)
+    assert outcome["state_delta"] == {"city": "Paris", "user:nights": 2}
+
+
 def test_eval_run_executes_on_the_worker(shared_team):
     _team, one, other = shared_team
     run_id = one.eval_run(cases=["c1", "c2"])
