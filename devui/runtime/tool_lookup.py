@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -137,7 +138,17 @@ def _require_callable(tool: BaseTool | _adk.Node) -> BaseTool:
             f"{tool.name} runs an agent, which calls models and needs a session.",
             hint="Send a message to the agent instead.",
         )
+    if isinstance(tool, FunctionTool) and _is_generator(tool.func):
+        raise BadInput(
+            f"{tool.name} is a generator, which ADK runs as a node of a run.",
+            hint="Send a message to the agent that makes it call the tool.",
+        )
     return tool
+
+
+def _is_generator(function: Callable[..., Any]) -> bool:
+    target = inspect.unwrap(function)
+    return inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target)
 
 
 async def _list_toolset(

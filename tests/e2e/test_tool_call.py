@@ -53,6 +53,13 @@ def test_steps_of_the_page_call_tools_and_show_state_and_error(window: BrowserCo
     enter_state(page, "packing_advice", '{"temp:raw": {"sky": "rainy"}}')
     expect(outcome).to_contain_text("boots", timeout=LIVE)
 
+    page.route("**/tools/packing_advice/**", lambda route: None)  # the server does not answer
+    page.get_by_role("button", name="Call", exact=True).press("Enter")
+    page.get_by_role("button", name="Cancel").press("Enter")
+    expect(page.locator("[data-call-status]")).to_have_text("Cancelled.")
+    expect(page.get_by_role("button", name="Call", exact=True)).to_be_focused()
+    expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
+
 
 def test_page_names_the_command_of_the_guide_and_controls_that_pages_have():
     guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")

@@ -206,6 +206,7 @@ async def test_long_running_tool_returns_its_first_answer(stage):
             "google_search",
             "google_search has no declaration: the model or the server of the model carries it out.",
         ),
+        ("count_up", "count_up is a generator, which ADK runs as a node of a run."),
         ("broken", "broken cannot declare its parameters: TypeError: no schema"),
     ],
 )

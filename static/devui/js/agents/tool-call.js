@@ -17,6 +17,6 @@ function show(form, isOver, text) {
 document.addEventListener("click", ({ target }) => {
   const form = target.closest("[data-cancel-call]")?.form;
   if (!form) return;
-  form.dispatchEvent(new CustomEvent("htmx:abort", { bubbles: true }));
+  form.dispatchEvent(new CustomEvent("htmx:abort", { bubbles: true, detail: { elt: form } }));
   form.querySelector(".button-primary").focus();
 });

@@ -67,6 +67,11 @@ def answer_html() -> dict:
     return {"<b>key</b>": "<script>alert(1)</script><img src=x onerror=alert(2)>"}
 
 
+def count_up(last: int):
+    """Yield numbers."""
+    yield from range(last)
+
+
 def confirm(amount: int) -> str:
     """Pay, after a confirmation."""
     return f"paid {amount}"
@@ -121,7 +126,7 @@ root_agent = LlmAgent(
     name="handy",
     model=Acting(),
     tools=[
-        *(book, fail, hang, ignore_cancellation, leave, die, answer_much, answer_html),
+        *(book, fail, hang, ignore_cancellation, leave, die, answer_much, answer_html, count_up),
         FunctionTool(confirm, require_confirmation=True),
         LongRunningFunctionTool(wait_for_person),
         BrokenTool(name="broken", description="Cannot declare itself."),
