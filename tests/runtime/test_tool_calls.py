@@ -239,6 +239,11 @@ async def post_form(web: httpx.AsyncClient, address: str, status: int = 200, **f
     return parse(answer.content)
 
 
+def find_alert(page: Element) -> Element:
+    """Return the problem below the form of a page."""
+    return page.one("div", id="tool-call").one("div", role="alert")
+
+
 async def test_agent_page_links_the_form_of_each_tool(web):
     page = parse((await web.get("/agents/handy/")).content)
     links = [link.attrs["href"] for link in page.all("a", "button-small") if "/tools/" in link.attrs["href"]]
@@ -274,7 +279,7 @@ async def test_wrong_argument_is_refused_at_its_field(web):
 
 async def test_wrong_json_argument_is_refused_in_one_line(web):
     page = await post_form(web, BOOK, 422, args_json='{"city": "Paris", "nights": "2"}')
-    alert = page.one("div", role="alert")
+    alert = find_alert(page)
     assert "Arguments of book: nights is string, not integer." in alert.text
     assert "Its parameters: city, nights, breakfast." in alert.text
     assert json.loads(page.one("textarea", name="args_json").text) == {"city": "Paris", "nights": "2"}
@@ -304,7 +309,7 @@ async def test_error_of_a_tool_is_shown_with_its_traceback(web):
 
 async def test_end_of_the_process_is_shown_in_a_line(web):
     page = await post_form(web, "/agents/handy/tools/die/?agent=handy", 422)
-    assert "The process of agent 'handy' ended by itself" in page.one("div", role="alert").text
+    assert "The process of agent 'handy' ended by itself" in find_alert(page).text
 
 
 async def test_tool_that_the_description_does_not_have_is_not_found(web):
@@ -318,7 +323,7 @@ async def test_session_of_another_app_is_refused(web):
     session = await units_of_work.write(writes.create_session, key, {"last": "Rome"})
     fields = {"args.city": "Paris", "args.nights": "2", "from_session": str(session.pk)}
     page = await post_form(web, BOOK, 422, **fields)
-    assert f"App 'handy' has no session {session.pk}." in page.one("div", role="alert").text
+    assert f"App 'handy' has no session {session.pk}." in find_alert(page).text
 
 
 async def test_program_calls_a_tool_by_the_api(web):
