@@ -122,7 +122,7 @@ def outcome_of_a_tool(page: Page) -> None:
     page.goto(page.locator("a[href*='/tools/get_weather/']").get_attribute("href") or "")
     page.get_by_label("city").fill("Paris")
     page.get_by_role("button", name="Call", exact=True).click()
-    expect(page.locator(".tool-outcome")).to_be_visible(timeout=LIVE)
+    expect(page.locator(".tool-outcome")).to_be_visible()
 
 
 def simulated_case(page: Page) -> None:

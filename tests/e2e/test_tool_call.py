@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.e2e.conftest import LIVE
-
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/tools.md").read_text(encoding="utf-8")
 
@@ -39,19 +37,19 @@ def test_steps_of_the_page_call_tools_and_show_state_and_error(window: BrowserCo
     page.get_by_label("city").fill("Paris")
     page.get_by_label("city").press("Enter")
     outcome = page.locator(".tool-outcome")
-    expect(outcome).to_contain_text("count: 1", timeout=LIVE)
+    expect(outcome).to_contain_text("count: 1")
     expect(outcome.get_by_role("button", name="Copy the result as JSON")).to_be_visible()
     expect(page.get_by_label("city")).to_have_value("Paris")
     enter_state(page, "get_weather", '{"count": 4}')
-    expect(outcome).to_contain_text("count: 5", timeout=LIVE)
+    expect(outcome).to_contain_text("count: 5")
 
     page.goto("/agents/weather/")
     open_form(page, "packing_advice")
     page.get_by_role("button", name="Call", exact=True).press("Enter")
-    expect(outcome).to_contain_text("KeyError: 'temp:raw'", timeout=LIVE)
+    expect(outcome).to_contain_text("KeyError: 'temp:raw'")
     expect(outcome.locator(".traceback")).to_contain_text("agent.py")
     enter_state(page, "packing_advice", '{"temp:raw": {"sky": "rainy"}}')
-    expect(outcome).to_contain_text("boots", timeout=LIVE)
+    expect(outcome).to_contain_text("boots")
 
     page.route("**/tools/packing_advice/**", lambda route: None)  # the server does not answer
     page.get_by_role("button", name="Call", exact=True).press("Enter")
