@@ -23,6 +23,7 @@ UNSUPPORTED = {
     "/devui/seen": "previews of model requests",
     "/devui/memory/search": "searches in memory",
     "/devui/evals": "eval runs",
+    "/devui/evals/variants": "variants of agents",
     "/devui/playground/check": "model calls that are tried again",
     "/devui/tools/call": "calls of single tools",
 }

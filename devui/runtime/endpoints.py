@@ -63,6 +63,12 @@ class StartEvalRun(BaseModel):
     eval_run_id: str
 
 
+class VariantCheck(BaseModel):
+    """Body of `POST /devui/evals/variants`: variants to check, as in a column of `EvalRun`."""
+
+    variants: list[str]
+
+
 class ExecuteAttempt(BaseModel):
     """Body of `POST /devui/evals/attempts`."""
 
@@ -135,7 +141,9 @@ def _add_run_endpoints(router: APIRouter, host: RuntimeHost) -> None:
 
 
 def _add_eval_endpoints(router: APIRouter, host: RuntimeHost) -> None:
-    """Add the start of eval runs, the attempts of runs that workers coordinate, and sessions as conversations."""
+    """Add the start of eval runs, the check of variants, the attempts of runs that workers coordinate, and sessions as
+    conversations.
+    """
 
     @router.post("/evals", status_code=202)
     async def start_eval_run(body: StartEvalRun) -> dict[str, str]:
@@ -151,6 +159,12 @@ def _add_eval_endpoints(router: APIRouter, host: RuntimeHost) -> None:
     async def execute_attempt(body: ExecuteAttempt) -> dict[str, int]:
         await host.evals.execute_attempt(body.attempt_pk)
         return {"attempt_pk": body.attempt_pk}
+
+    @router.post("/evals/variants")
+    async def check_variants(body: VariantCheck) -> dict[str, int]:
+        runner = await host.ready_runner("")
+        host.evals.check_variants(body.variants, runner.agent)
+        return {"variants": len(body.variants)}
 
     @router.post("/evals/conversation")
     async def conversation(body: SessionReference) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from google.adk.sessions.base_session_service import BaseSessionService
@@ -77,6 +77,18 @@ class EvalRuns:
             return
         cancelled = self.active[eval_run_id] = asyncio.Event()
         self._tasks.start(self._carry_out(eval_run_id, cancelled))
+
+    def check_variants(self, variants: Sequence[str], agent: Any) -> None:
+        """Require that variants, as JSON texts, can be applied to the agent.
+
+        Raises:
+            BadInput: one names something that the agent does not have, or that cannot be varied.
+        """
+        from evals_app.execution.variants import apply_variant
+        from evals_app.variants.variant import Variant
+
+        for text in variants:
+            apply_variant(Variant.from_json(text), agent, None)
 
     async def cancel_all(self) -> None:
         """Stop every eval run before the process ends."""

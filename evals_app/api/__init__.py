@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,6 +22,9 @@ from evals_app.files import library
 from evals_app.metrics.catalog import all_metrics, describe
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import deletion, dispatch, run_form, run_orders
+from evals_app.runs.variant_orders import order_variants, require_applicable
+from evals_app.variants.variant import Variant
+from evals_app.variants.variant_files import parse_variants
 from sessions_app.api.routing import Router, needs
 from sessions_app.api.schemas import REFUSALS, ErrorBody
 from sessions_app.http import json_text, note_object, person_name
@@ -110,6 +114,10 @@ class RunIn(Schema):
         " Null: none.",
     )
     replay: Replay | None = None
+    variants: list[dict[str, Any]] = Field(
+        default=[],
+        description="At most 4 variants to compare: name, note and agents: {AGENT: {FIELD: new value}}.",
+    )
 
 
 class RunPage(Schema):
@@ -135,10 +143,16 @@ def list_metrics(request: HttpRequest) -> list[dict[str, Any]]:
 @router.post("/runs", response={202: dict[str, Any], **REFUSALS})
 @needs(post=roles.RUN_EVALS.with_app_field("app"))
 async def start_run(request: HttpRequest, body: RunIn) -> Status[dict[str, Any]]:
-    """Start a run. Its status shows the progress."""
+    """Start a run, and one of each variant. Its status shows the progress, and `variants` the ids of their runs."""
     note_object(request, body.evalset, app=body.app)
     await units_of_work.write(library.refresh_known, body.app)
-    run = await dispatch.create_and_deliver(partial(_order_run, body, person_name(request)))
+    variants = parse_variants(body.variants)
+    if variants:
+        await units_of_work.read(library.find_evalset, body.app, body.evalset)
+        await require_applicable(body.app, variants)
+    run, *_ = await dispatch.create_all_and_deliver(
+        partial(_order_runs, body, variants, person_name(request))
+    )
     note_object(request, body.evalset, run.pk)
     return await accepted_response(run)
 
@@ -202,10 +216,11 @@ def _list_evalsets(app: str) -> list[EvalSet]:
     return list(rows.order_by("app_name", "evalset_id"))
 
 
-def _order_run(body: RunIn, person: str, run_id: str) -> EvalRun:
+def _order_runs(body: RunIn, variants: Sequence[Variant], person: str, run_id: str) -> list[EvalRun]:
     evalset = library.find_evalset(body.app, body.evalset)
     order = run_form.order_from_json(run_form.read_run_config(evalset), body.dict())
-    return run_orders.order_run(evalset, replace(order, person=person), run_id)
+    run = run_orders.order_run(evalset, replace(order, person=person), run_id)
+    return [run, *order_variants(run, variants)]
 
 
 def _run_page(app: str, evalset: str, limit: int, before: str) -> RunPage:

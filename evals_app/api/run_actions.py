@@ -176,4 +176,8 @@ async def read_facts(run_id: str) -> dict[str, Any]:
 
 def _run_facts(run_id: str) -> dict[str, Any]:
     run = run_summary.find_run(run_id)
-    return {**run_json.run_facts(run), "retries": run_json.retries_json(run)}
+    return {
+        **run_json.run_facts(run),
+        "retries": run_json.retries_json(run),
+        "variants": run_json.variants_json(run),
+    }

@@ -40,10 +40,21 @@ async def create_and_deliver(create: Callable[[str], EvalRun]) -> EvalRun:
     Raises:
         StoreFault: the store failed; also what `create` raises.
     """
-    run_id = uuid.uuid4().hex
-    cancel_it = partial(retry.write, runs.begin_cancel, run_id)
-    [run] = await background.run_to_completion(_write_and_deliver(lambda: [create(run_id)], cancel_it))
+    [run] = await create_all_and_deliver(lambda run_id: [create(run_id)])
     return run
+
+
+async def create_all_and_deliver(create: Callable[[str], Sequence[EvalRun]]) -> Sequence[EvalRun]:
+    """Create a run and those of its variants by `create(run_id)`, all or none, and deliver them.
+
+    The first one has the id `run_id`. Otherwise like `create_and_deliver`.
+
+    Raises:
+        StoreFault: the store failed; also what `create` raises.
+    """
+    run_id = uuid.uuid4().hex
+    cancel_them = partial(retry.write, runs.begin_cancel_with_variants, run_id)
+    return await background.run_to_completion(_write_and_deliver(partial(create, run_id), cancel_them))
 
 
 async def restart_and_deliver(run_id: str, restart: Callable[[str], Sequence[EvalRun]]) -> Sequence[EvalRun]:

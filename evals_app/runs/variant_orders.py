@@ -9,6 +9,20 @@ from evals_app.models import REPEAT_SOURCES, EvalRun
 from evals_app.runs.rerun import order_like
 from evals_app.runs.writes import runs
 from evals_app.variants.variant import Variant
+from sessions_app.runs.runtime_client import provider
+
+
+async def require_applicable(app_name: str, variants: Sequence[Variant]) -> None:
+    """Require that the agent of an app can be varied like this. Its process checks it, and is started if needed.
+
+    Raises:
+        NotFound: no such app.
+        BadInput: a variant names something that the agent does not have or that cannot be varied.
+        RuntimeUnavailable: the agent cannot be loaded.
+    """
+    client = await provider().client(app_name)
+    body = {"variants": [variant.as_json() for variant in variants]}
+    await client.call("POST", "/devui/evals/variants", body)
 
 
 def order_variants(run: EvalRun, variants: Sequence[Variant]) -> list[EvalRun]:

@@ -71,7 +71,7 @@ def require_distinct_variants(variants: Sequence[Variant]) -> None:
     if len(variants) > MAX_VARIANTS:
         raise BadInput(
             f"{len(variants)} variants are given; at most {MAX_VARIANTS} can be compared with one run.",
-            hint="Compare them in several commands.",
+            hint="Compare them in several runs.",
         )
     names = Counter(variant.name for variant in variants)
     if repeated_names := [name for name, count in names.items() if count > 1]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from evals_app.files.parsing import LoadedDocument, load_document, read_text
-from evals_app.variants.variant import ORIGINAL, Variant
+from evals_app.variants.variant import ORIGINAL, Variant, require_distinct_variants
 from sessions_app.file_problems import BadFile, FileProblem
 
 MAX_CHARACTERS = 200_000
@@ -81,6 +84,24 @@ def read_variant(path: Path) -> Variant:
         BadFile: it cannot be read, is no JSON or YAML, or no variant.
     """
     return parse_variant(read_text(path), path.name, str(path))
+
+
+def parse_variants(contents: Sequence[Any]) -> list[Variant]:
+    """Return the variants of a request, each an object like the content of a file.
+
+    Raises:
+        BadFile: one is no variant; each problem names its position and field.
+        BadInput: there are too many, or two are alike.
+    """
+    variants = []
+    for position, content in enumerate(contents):
+        try:
+            variants.append(parse_variant(json.dumps(content), "variant.json", f"variants[{position}]"))
+        except BadFile as error:  # lines and columns are those of the file, which nobody has seen
+            problems = [replace(problem, line=0, column=0) for problem in error.problems]
+            raise BadFile(problems, hint=error.hint) from error
+    require_distinct_variants(variants)
+    return variants
 
 
 def parse_variant(text: str, file_name: str, shown_as: str) -> Variant:

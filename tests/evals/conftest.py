@@ -12,11 +12,13 @@ from django.test import AsyncClient
 from google.adk.agents.base_agent import BaseAgent
 
 from evals_app.execution.run_execution import execute_run
+from evals_app.execution.variants import apply_variant
 from evals_app.files import library
 from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun
 from evals_app.runs import run_orders
 from evals_app.runs.run_orders import RunOrder
+from evals_app.variants.variant import Variant
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.runs import runtime_client as runs
 from sessions_app.store.database import units_of_work
@@ -104,6 +106,10 @@ class Process:
 
     async def call(self, method, path, body=None):
         self.asked.append((method, path))
+        if path == "/devui/evals/variants":
+            for text in body["variants"]:
+                apply_variant(Variant.from_json(text), self.source.load()[0], None)
+            return
         await execute_run(body["eval_run_id"], self.source, asyncio.Event())
 
 

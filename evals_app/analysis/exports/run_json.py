@@ -9,6 +9,7 @@ from typing import Any
 from evals_app.analysis import case_matrix, fixture_use, retries, run_summary
 from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
+from evals_app.runs.variant_orders import list_variant_runs
 
 CHUNK = 200
 """Attempts that are read at once."""
@@ -103,6 +104,19 @@ def _variant_json(run: EvalRun) -> dict[str, Any] | None:
     if not run.variant:
         return None
     return {**json.loads(run.variant), "hash": run.variant_hash, "original_run": run.variant_of_id}
+
+
+def variants_json(run: EvalRun) -> list[dict[str, str]]:
+    """Return the runs of the variants that are compared with a run; empty without any."""
+    return [
+        {
+            "run": row.pk,
+            "name": json.loads(row.variant)["name"],
+            "hash": row.variant_hash,
+            "status": row.status,
+        }
+        for row in list_variant_runs(run)
+    ]
 
 
 ATTEMPT_COLUMNS = (

@@ -276,6 +276,13 @@ def begin_cancel(run_id: str) -> bool:
     return True
 
 
+def begin_cancel_with_variants(run_id: str) -> None:
+    """Request the cancellation of a run and of the runs of its variants."""
+    variant_runs = EvalRun.objects.filter(variant_of=run_id).values_list("pk", flat=True)
+    for ordered_id in (run_id, *variant_runs):
+        begin_cancel(ordered_id)
+
+
 def set_parallelism(run_id: str, parallelism: int) -> bool:
     """Change how many attempts of an active run execute at once. False if it has ended."""
     with transaction.atomic():
