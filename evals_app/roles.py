@@ -11,6 +11,9 @@ REVIEWED_EVALSET = AccessRule(Role.RUNNER, form_field="seen", variants={"*": EDI
 TRY_MODEL_CALL = AccessRule(Role.RUNNER, form_field="action", variants={"run": RUN})
 """Other buttons of the form change only the form."""
 
+ORDER_VARIANTS = AccessRule(Role.RUNNER, form_field="action", variants={"run": RUN_EVALS})
+"""Other buttons of the form change only the form."""
+
 RENAME_PLAYGROUND_RUN = AccessRule(Role.RUNNER, "rename", "playground run")
 DELETE_PLAYGROUND_RUN = AccessRule(Role.ADMIN, "delete", "playground run")
 DELETE_RUN = AccessRule(Role.ADMIN, "delete", "eval run")

@@ -11,6 +11,7 @@ from evals_app.roles import (
     EDIT_PRICES,
     EXPORT_EVALS,
     EXPORT_EVALSETS,
+    ORDER_VARIANTS,
     RENAME_PLAYGROUND_RUN,
     REVIEWED_EVALSET,
     RUN_EVALS,
@@ -61,6 +62,7 @@ urlpatterns = [
         "eval-case-export",
         get=EXPORT_EVALS,
     ),
+    page(RUN_PATH + "variant/", "variants.download", "eval-run-variant", get=EXPORT_EVALS),
     page(RUN_PATH + "export/<str:kind>/", "run_reports.export", "eval-run-export", get=EXPORT_EVALS),
     page("evals/prices/", "prices.prices", "prices", get=READ, post=EDIT_PRICES),
     page(SET_PATH + "trend/", "trends.trend", "eval-trend", get=READ),
@@ -84,6 +86,7 @@ urlpatterns = [
     page(
         SET_PATH + "plan/", "evalsets.plan", "evalset-plan", get=READ, post=READ
     ),  # shows what a run would do
+    page(SET_PATH + "variants/", "variants.edit", "evalset-variants", get=READ, post=ORDER_VARIANTS),
     page(PLAYGROUND_PATH, "playground.edit", "playground", get=READ, post=TRY_MODEL_CALL),
     page(PLAYGROUND_PATH + "<int:run>/", "playground.show", "playground-run", get=READ),
     page(PLAYGROUND_PATH + "<int:run>/cancel/", "playground.cancel", "playground-cancel", post=CANCEL),

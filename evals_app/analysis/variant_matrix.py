@@ -50,6 +50,11 @@ class VariantMatrix:
     rows: Sequence[VariantRow]
 
     @property
+    def is_active(self) -> bool:
+        """Tell whether the run of the original, or of a variant, has not ended."""
+        return self.original.active or any(column.run.active for column in self.columns)
+
+    @property
     def rate(self) -> Rate:
         """Mean pass rate of the cases that have outcomes with the original."""
         rates = [row.original.rate for row in self.rows if row.original.outcome_count]

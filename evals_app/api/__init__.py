@@ -22,7 +22,7 @@ from evals_app.files import library
 from evals_app.metrics.catalog import all_metrics, describe
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import deletion, dispatch, run_form, run_orders
-from evals_app.runs.variant_orders import order_variants, require_applicable
+from evals_app.runs.variant_orders import order_with_variants, require_applicable
 from evals_app.variants.variant import Variant
 from evals_app.variants.variant_files import parse_variants
 from sessions_app.api.routing import Router, needs
@@ -219,8 +219,7 @@ def _list_evalsets(app: str) -> list[EvalSet]:
 def _order_runs(body: RunIn, variants: Sequence[Variant], person: str, run_id: str) -> list[EvalRun]:
     evalset = library.find_evalset(body.app, body.evalset)
     order = run_form.order_from_json(run_form.read_run_config(evalset), body.dict())
-    run = run_orders.order_run(evalset, replace(order, person=person), run_id)
-    return [run, *order_variants(run, variants)]
+    return order_with_variants(evalset, replace(order, person=person), variants, run_id)
 
 
 def _run_page(app: str, evalset: str, limit: int, before: str) -> RunPage:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from evals_app.models import REPEAT_SOURCES, EvalRun
+from evals_app.models import REPEAT_SOURCES, EvalRun, EvalSet
+from evals_app.runs import run_orders
 from evals_app.runs.rerun import order_like
+from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import runs
 from evals_app.variants.variant import Variant
 from sessions_app.runs.runtime_client import provider
@@ -23,6 +25,19 @@ async def require_applicable(app_name: str, variants: Sequence[Variant]) -> None
     client = await provider().client(app_name)
     body = {"variants": [variant.as_json() for variant in variants]}
     await client.call("POST", "/devui/evals/variants", body)
+
+
+def order_with_variants(
+    evalset: EvalSet, order: RunOrder, variants: Sequence[Variant], run_id: str = ""
+) -> list[EvalRun]:
+    """Create a pending run of an evalset and one of each variant; the first is that of the original.
+
+    Raises:
+        BadFile, NotFound, BadInput: as `run_orders.prepare_run`.
+        QuotaUsedUp: a quota of the person or of the app is used up.
+    """
+    run = run_orders.order_run(evalset, order, run_id)
+    return [run, *order_variants(run, variants)]
 
 
 def order_variants(run: EvalRun, variants: Sequence[Variant]) -> list[EvalRun]:

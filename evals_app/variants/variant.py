@@ -47,6 +47,12 @@ class Variant:
         return scopes.dumps({"name": self.name, "note": self.note, "agents": self.patch})
 
     @property
+    def file_text(self) -> str:
+        """The variant as a file in YAML."""
+        note = {"note": self.note} if self.note else {}
+        return dump_yaml({"name": self.name, **note, "agents": self.patch})
+
+    @property
     def patch_text(self) -> str:
         """Its changes as they are written in a file, in YAML."""
         return dump_yaml({"agents": self.patch})

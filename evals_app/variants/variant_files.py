@@ -93,15 +93,22 @@ def parse_variants(contents: Sequence[Any]) -> list[Variant]:
         BadFile: one is no variant; each problem names its position and field.
         BadInput: there are too many, or two are alike.
     """
-    variants = []
-    for position, content in enumerate(contents):
-        try:
-            variants.append(parse_variant(json.dumps(content), "variant.json", f"variants[{position}]"))
-        except BadFile as error:  # lines and columns are those of the file, which nobody has seen
-            problems = [replace(problem, line=0, column=0) for problem in error.problems]
-            raise BadFile(problems, hint=error.hint) from error
+    variants = [parse_content(content, f"variants[{position}]") for position, content in enumerate(contents)]
     require_distinct_variants(variants)
     return variants
+
+
+def parse_content(content: Any, shown_as: str) -> Variant:
+    """Return the variant of an object like the content of a file; errors name it `shown_as`.
+
+    Raises:
+        BadFile: it is no variant; each problem names its field.
+    """
+    try:
+        return parse_variant(json.dumps(content), "variant.json", shown_as)
+    except BadFile as error:  # lines and columns are those of a text that nobody has seen
+        problems = [replace(problem, line=0, column=0) for problem in error.problems]
+        raise BadFile(problems, hint=error.hint) from error
 
 
 def parse_variant(text: str, file_name: str, shown_as: str) -> Variant:

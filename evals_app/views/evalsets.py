@@ -87,11 +87,11 @@ async def evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpR
 
 def _order_run(request: HttpRequest, app_name: str, evalset_id: str, run_id: str) -> EvalRun:
     evalset_row = library.find_evalset(app_name, evalset_id)
-    order = replace(_read_order(request, evalset_row), person=person_name(request))
+    order = replace(read_order(request, evalset_row), person=person_name(request))
     return run_orders.order_run(evalset_row, order, run_id)
 
 
-def _read_order(request: HttpRequest, evalset_row: EvalSet) -> RunOrder:
+def read_order(request: HttpRequest, evalset_row: EvalSet) -> RunOrder:
     """Return the order of a submitted run form.
 
     Raises:
@@ -118,7 +118,7 @@ async def plan(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
 def _plan_page(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     evalset_row = library.find_evalset(app_name, evalset_id)
     if wants_partial(request, CHECKS):
-        context = _check_context(evalset_row, partial(_read_order, request, evalset_row))
+        context = _check_context(evalset_row, partial(read_order, request, evalset_row))
         return render(request, "devui/evals/run_checks.html", context)
     context = {
         "evalset": evalset_row,
@@ -127,7 +127,7 @@ def _plan_page(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
     status = 200
     try:
         order = (
-            _read_order(request, evalset_row)
+            read_order(request, evalset_row)
             if request.method == "POST"
             else RunOrder(run_form.read_run_config(evalset_row))
         )
@@ -169,7 +169,7 @@ def _evalset_page(
         config = run_form.read_run_config(evalset_row)
     except BadFile as broken:
         config, problems = configs.default_config(), [*problems, *broken.problems]
-    listed, content = library.case_summaries(evalset_row), _file_content(evalset_row)
+    listed, content = library.case_summaries(evalset_row), read_file_content(evalset_row)
     contents = content["eval_cases"]
     last_run = evalset_row.runs.filter(source="page").order_by("-created_at").first()
     context: dict[str, Any] = {
@@ -185,7 +185,7 @@ def _evalset_page(
             config,
             request.POST if error else None,
             cases=contents,
-            runs=_replayable_runs(evalset_row),
+            runs=list_replayable_runs(evalset_row),
             last_run=last_run,
         ),
         "error": error,
@@ -308,17 +308,17 @@ def runnable_apps() -> list[str]:
 
 def _case_contents(evalset_row: EvalSet) -> list[dict[str, Any]]:
     """Return what the cases of the file say now, or said when it could be read last."""
-    cases: list[dict[str, Any]] = _file_content(evalset_row)["eval_cases"]
+    cases: list[dict[str, Any]] = read_file_content(evalset_row)["eval_cases"]
     return cases
 
 
-def _file_content(evalset_row: EvalSet) -> dict[str, Any]:
+def read_file_content(evalset_row: EvalSet) -> dict[str, Any]:
     """Return the content of the file now, or when it could be read last: ADK's evalset, snake case."""
     version = evalset_row.versions.filter(digest=evalset_row.digest).first()
     content: dict[str, Any] = json.loads(version.content) if version else {"eval_cases": []}
     return content
 
 
-def _replayable_runs(evalset_row: EvalSet) -> list[EvalRun]:
+def list_replayable_runs(evalset_row: EvalSet) -> list[EvalRun]:
     """Return the newest runs whose recordings can be given again."""
     return list(recorded_runs(evalset_row).defer("config", "traceback")[:RUNS_SHOWN])

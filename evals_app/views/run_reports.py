@@ -59,7 +59,9 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
         "variant": read_run_variant(eval_run),
         "variants": variant_matrix.read_matrix(eval_run),
     }
-    partial = next((name for name in ("filters", "matrix") if wants_partial(request, name)), "attempt")
+    partial = next(
+        (name for name in ("filters", "matrix", "variants") if wants_partial(request, name)), "attempt"
+    )
     return render_partial(request, "devui/evals/run.html", context, partial=partial)
 
 

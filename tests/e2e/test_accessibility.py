@@ -326,6 +326,7 @@ PLACES = {
     ),
     "removal of an evalset": Place("evalset-delete", address("/evals/weather/lookups/delete/")),
     "plan of a run": Place("evalset-plan", address("/evals/weather/lookups/plan/")),
+    "changed agent": Place("evalset-variants", address("/evals/weather/lookups/variants/")),
     "versions": Place("evalset-versions", address("/evals/weather/lookups/versions/")),
     "new evalset": Place("eval-new", address("/evals/new/")),
     "uploaded evalsets": Place("eval-upload", address("/evals/upload/")),
@@ -339,7 +340,7 @@ PLACES = {
 NO_PAGES = {
     "agent-check", "app-menu", "import-offers", "query-completions", "session-completions", "state-value",
     "session-changes", "session-hints", "run-changes", "nested-events", "event-log", "spending",  # parts of pages
-    "evalset-file",
+    "evalset-file", "eval-run-variant",
     "event-json", "event-blob", "model-call-json", "eval-run-export", "session-export", "eval-case-export",  # data
     "sessions-csv", "runs-csv", "problems-csv", "traces-csv", "artifacts-csv", "memory-csv", "evalsets-csv",
     "evalset-cases-csv", "evalset-runs-csv", "playground-runs-csv",

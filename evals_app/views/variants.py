@@ -1,0 +1,212 @@
+"""Try changed agents: a form of variants beside the original agent, and the file of a variant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.urls import reverse
+from django.utils.http import content_disposition_header
+from django.utils.text import slugify
+
+from evals_app.analysis import run_summary
+from evals_app.files import library
+from evals_app.metrics.config import RunConfig
+from evals_app.models import EvalRun, EvalSet
+from evals_app.runs import dispatch, run_form
+from evals_app.runs.replay.policy import RECORDED, ReplayPolicy
+from evals_app.runs.rerun import HasChanged
+from evals_app.runs.run_form import RunForm
+from evals_app.runs.variant_orders import list_variant_runs, order_with_variants, require_applicable
+from evals_app.variants.original_agents import OriginalAgent, hash_agents, read_original_agents
+from evals_app.variants.variant import MAX_VARIANTS, Variant, read_run_variant
+from evals_app.variants.variant_form import (
+    VariantForm,
+    add_draft,
+    draft_variant,
+    parse_form,
+    read_form,
+    remove_draft,
+)
+from evals_app.views.case_editor import find_attempt
+from evals_app.views.evalsets import list_replayable_runs, read_file_content, read_order, runnable_apps
+from sessions_app.agents import cards
+from sessions_app.http import note_object, person_name, redirect_to, render_partial
+from sessions_app.lookup import parse_number
+from sessions_app.runs import agent_loading
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput, DevUIError, NotFound
+
+PAGE = "devui/evals/variants.html"
+FORM = "variant-form"
+"""Element with the form, which its buttons replace."""
+
+RUN_ACTION = "run"
+
+
+async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+    """Show the agents of an app in a form. A POST runs its variants beside the original, or applies another button.
+
+    `?run=` and `?attempt=` fill the form from a run with its variants, or from a case of it.
+
+    Raises:
+        NotFound: no evalset has this app and id, or it has no such run.
+    """
+    await units_of_work.write(library.refresh_known, app_name)
+    evalset = await units_of_work.read(library.find_evalset, app_name, evalset_id)
+    is_order = request.method == "POST" and request.POST.get("action") == RUN_ACTION
+    agents = await units_of_work.read(_read_agents, app_name)
+    error = await agent_loading.try_to_load(app_name) if is_order or not agents else None
+    agents = await units_of_work.read(_read_agents, app_name)
+    if request.method != "POST":
+        return await units_of_work.read(_render_new_form, request, evalset, agents, error)
+    form = read_form(request.POST, agents)
+    if is_order and error is None:
+        try:
+            run = await _order_form(request, evalset, form)
+            return redirect_to(request, f"{reverse('eval-run', kwargs={'run_id': run.pk})}#variants")
+        except DevUIError as refusal:
+            error = refusal
+    form = _apply_action(form, request.POST.get("action", ""))
+    choices = await units_of_work.read(_read_choices, evalset, request.POST)
+    return await units_of_work.read(_render_page, request, evalset, form, choices, error)
+
+
+def download(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Download the variant of a run as a file for `run_evals --variant`.
+
+    Raises:
+        NotFound: no such run, or it is of the original.
+    """
+    variant = read_run_variant(run_summary.find_run(run_id))
+    if variant is None:
+        raise NotFound(f"Run {run_id} is of the original agent.", hint="Open the run of a variant.")
+    response = HttpResponse(variant.file_text, content_type="application/yaml; charset=utf-8")
+    name = f"{slugify(variant.name) or 'variant'}.yaml"
+    response.headers["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
+    return response
+
+
+async def _order_form(request: HttpRequest, evalset: EvalSet, form: VariantForm) -> EvalRun:
+    """Create and deliver the runs of a form; return that of the original.
+
+    Raises:
+        DevUIError: the form is invalid, or the agent has changed since it was opened.
+    """
+    if request.POST.get("seen") != hash_agents(form.agents):
+        raise HasChanged(
+            "The agent has changed since the form was opened.",
+            hint="Your entries are kept. Compare them with the original as it is now, and run again.",
+        )
+    order = await units_of_work.read(read_order, request, evalset)
+    variants = parse_form(form)
+    await require_applicable(evalset.app_name, variants)
+    order = replace(order, person=person_name(request))
+    run, *_ = await dispatch.create_all_and_deliver(partial(order_with_variants, evalset, order, variants))
+    note_object(request, evalset.evalset_id, run.pk)
+    return run
+
+
+def _apply_action(form: VariantForm, action: str) -> VariantForm:
+    """Return the form after a button was pressed: `add`, or `remove:POSITION`. Another one changes nothing."""
+    name, _, text = action.partition(":")
+    position = parse_number(text)
+    if name == "remove" and position is not None:
+        return remove_draft(form, position)
+    return add_draft(form) if name == "add" else form
+
+
+def _read_agents(app_name: str) -> list[OriginalAgent]:
+    description = cards.read_description(app_name)
+    return read_original_agents(description) if description else []
+
+
+def _render_new_form(
+    request: HttpRequest, evalset: EvalSet, agents: list[OriginalAgent], error: DevUIError | None
+) -> HttpResponse:
+    """Show the form filled from a run or an attempt, or with a variant that changes nothing yet."""
+    attempt = find_attempt(evalset, request.GET.get("attempt", ""))
+    run = attempt.run if attempt else _find_run(evalset, request.GET.get("run", ""))
+    form = read_form(request.GET, agents)
+    try:
+        if drafts := [draft_variant(variant, agents) for variant in _read_variants(run)]:
+            form = replace(form, drafts=drafts)
+    except BadInput as refusal:
+        error = error or refusal
+    cases = [attempt.case_id] if attempt else request.GET.getlist("case")
+    if run and not cases:
+        cases = json.loads(run.case_ids)
+    choices = _read_run_choices(evalset, run) if run else _read_choices(evalset, request.GET)
+    choices = replace(choices, cases=frozenset(cases))
+    return _render_page(request, evalset, form, choices, error)
+
+
+def _find_run(evalset: EvalSet, run_id: str) -> EvalRun | None:
+    """Return a run of an evalset; None for an empty id.
+
+    Raises:
+        NotFound: the evalset has no such run.
+    """
+    run = run_summary.find_run(run_id) if run_id else None
+    if run and run.evalset_id != evalset.pk:
+        raise NotFound(f"{evalset.path} has no run {run_id}.", hint="The evalset's page lists its runs.")
+    return run
+
+
+def _read_variants(run: EvalRun | None) -> list[Variant]:
+    """Return the variant of a run, or those that were run beside it."""
+    runs = [run, *list_variant_runs(run)] if run else []
+    variants = [variant for row in runs if (variant := read_run_variant(row))]
+    return variants[:MAX_VARIANTS]
+
+
+def _read_choices(evalset: EvalSet, posted: QueryDict) -> RunForm:
+    """Return the fields of the run form as they were submitted, else as they are first shown."""
+    return run_form.build_form(
+        run_form.read_run_config(evalset),
+        posted if "metric" in posted else None,
+        cases=read_file_content(evalset)["eval_cases"],
+        runs=list_replayable_runs(evalset),
+    )
+
+
+def _read_run_choices(evalset: EvalSet, run: EvalRun) -> RunForm:
+    """Return the fields of the run form like a run.
+
+    What a run with variants replays is replayed again. Of another run, the recorded tools are suggested: then the
+    original and its variants have the same data.
+    """
+    recordings = list_replayable_runs(evalset)
+    choices = run_form.build_form(
+        RunConfig(json.loads(run.config), run.config_source),
+        cases=read_file_content(evalset)["eval_cases"],
+        runs=recordings,
+        last_run=run,
+    )
+    if _read_variants(run):
+        return replace(choices, policy=ReplayPolicy.of(run.policy), parallelism=run.parallelism)
+    is_recorded = any(recording.pk == run.pk for recording in recordings)
+    return replace(choices, policy=ReplayPolicy(tools=RECORDED, run=run.pk)) if is_recorded else choices
+
+
+def _render_page(
+    request: HttpRequest, evalset: EvalSet, form: VariantForm, choices: RunForm, error: DevUIError | None
+) -> HttpResponse:
+    context: Mapping[str, Any] = {
+        "evalset": evalset,
+        "config": run_form.read_run_config(evalset),
+        "form": form,
+        "seen": hash_agents(form.agents),
+        "choices": choices,
+        "cases": sorted(choices.cases),
+        "case_count": len(choices.cases) or len(json.loads(evalset.cases)),
+        "cases_with": request.POST.get("cases_with", ""),
+        "error": error,
+        "runnable": evalset.app_name in runnable_apps() and not evalset.gone,
+    }
+    status = 422 if error and request.method == "POST" else 200
+    return render_partial(request, PAGE, context, partial="form", target=FORM, status=status)
