@@ -11,7 +11,7 @@ from google.adk.tools import AgentTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.genai import types
 
-from devui.runtime.agent_description import describe
+from devui.runtime.agent_description import MAX_TEXT, describe
 from evals_app.execution.variants import apply_variant
 from evals_app.models import EvalRun
 from evals_app.variants.original_agents import OriginalAgent, hash_agents, read_original_agents
@@ -283,6 +283,14 @@ async def test_agent_that_cannot_be_loaded_shows_why(web, smoke):
 
 async def test_run_of_another_evalset_is_refused(web, agent):
     assert (await web.get(f"{PAGE}?run=none")).status_code == 404
+
+
+def test_text_that_the_description_cuts_is_shown_but_not_changed():
+    agent = LlmAgent(name="long", instruction="x" * 1_000_000, description="d" * (MAX_TEXT - 1))
+    [original] = read_original_agents(describe(agent, None, "app"))
+    instruction, description = (original.fields[number] for number in (0, 3))
+    assert instruction.fixed == "Longer than 30,000 characters: write a variant file."
+    assert (description.name, description.fixed) == ("description", "")
 
 
 def test_hash_of_the_agents_follows_what_the_form_shows(originals):

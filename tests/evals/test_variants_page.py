@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from evals_app.execution.variant_fields import LLM_FIELDS
+from evals_app.variants.original_agents import MAX_AGENTS, TRUNCATED
 from evals_app.variants.variant import MAX_VARIANTS
 from evals_app.variants.variant_files import MAX_CHARACTERS, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
 from tests.evals.run_evals_command import run_evals
@@ -35,5 +36,7 @@ def test_tables_of_the_page_have_the_fields_and_limits_of_the_code():
     documented = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE)))
     assert {*LLM_FIELDS, "max_iterations"} <= {*documented}
     assert f"| variants beside the original | {MAX_VARIANTS} |" in PAGE
+    assert f"| agents that the form shows | {MAX_AGENTS} |" in PAGE
+    assert f"more than {TRUNCATED:,} characters, which needs a file" in " ".join(PAGE.split())
     assert f"| characters of a file | {MAX_CHARACTERS:,} |" in PAGE
     assert f"| characters of a name, of a note | {MAX_NAME_CHARACTERS}, {MAX_NOTE_CHARACTERS:,} |" in PAGE
