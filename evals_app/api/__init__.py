@@ -146,7 +146,7 @@ async def start_run(request: HttpRequest, body: RunIn) -> Status[dict[str, Any]]
     """Start a run, and one of each variant. Its status shows the progress, and `variants` the ids of their runs."""
     note_object(request, body.evalset, app=body.app)
     await units_of_work.write(library.refresh_known, body.app)
-    variants = parse_variants(body.variants)
+    variants = await units_of_work.read(parse_variants, body.variants)  # thousands of errors take long
     if variants:
         await units_of_work.read(library.find_evalset, body.app, body.evalset)
         await require_applicable(body.app, variants)
