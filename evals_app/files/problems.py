@@ -76,7 +76,8 @@ def _path_in(document: Any, loc: Sequence[PathKey]) -> tuple[list[PathKey], str]
         if key in UNION_TAGS:
             continue
         if isinstance(document, dict):
-            name = next((name for name in document if _same_field(str(name), str(key))), None)
+            # with thousands of problems, comparing the spelling of every name would take minutes
+            name = key if key in document else _name_spelled_otherwise(document, str(key))
             if name is None:
                 missing = to_snake_case(str(key))
                 break
@@ -89,8 +90,10 @@ def _path_in(document: Any, loc: Sequence[PathKey]) -> tuple[list[PathKey], str]
     return path, missing
 
 
-def _same_field(first: str, right: str) -> bool:
-    return first == right or to_snake_case(first) == to_snake_case(right)
+def _name_spelled_otherwise(document: dict[Any, Any], field: str) -> Any:
+    """Return the name in a document that is the field in another spelling, or None."""
+    spelling = to_snake_case(field)
+    return next((name for name in document if to_snake_case(str(name)) == spelling), None)
 
 
 def _find_case(document: Any, path: list[PathKey]) -> tuple[str, list[PathKey]]:
