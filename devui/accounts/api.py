@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from devui.accounts import guard, personal_tokens, quotas
 from devui.accounts.roles import ADMINISTER, CREATE_TOKEN, REMOVE_QUOTA, REVOKE_TOKEN, SET_QUOTA
 from sessions_app.api.routing import Router, needs
-from sessions_app.api.schemas import ERROR_BODIES, ErrorBody, ExtendedRow
+from sessions_app.api.schemas import REFUSALS, ErrorBody, ExtendedRow
 from sessions_app.http import note_object, person_name
 from sessions_app.roles import Role
 from sessions_app.store.database import units_of_work
@@ -64,7 +64,7 @@ async def list_tokens(request: HttpRequest) -> dict[str, Any]:
     return {"tokens": rows}
 
 
-@router.post("", response={201: NewTokenOut, **ERROR_BODIES})
+@router.post("", response={201: NewTokenOut, **REFUSALS})
 @needs(post=CREATE_TOKEN)
 async def create_token(request: HttpRequest, body: TokenIn) -> Status[NewTokenOut]:
     """Create a token. Its secret is in this response only.
@@ -84,7 +84,7 @@ async def create_token(request: HttpRequest, body: TokenIn) -> Status[NewTokenOu
     return Status(201, NewTokenOut.model_validate(ExtendedRow(row, token=text)))
 
 
-@router.delete("/{int:token}", response={204: None, **ERROR_BODIES})
+@router.delete("/{int:token}", response={204: None, **REFUSALS})
 @needs(delete=REVOKE_TOKEN)
 async def revoke_token(request: HttpRequest, token: int) -> Status[None]:
     """Revoke a token of yours.
@@ -152,7 +152,7 @@ async def list_quotas(request: HttpRequest) -> dict[str, Any]:
     return {"quotas": await units_of_work.read(quotas.list_quotas)}
 
 
-@quota_router.put("", response={200: QuotasOut, **ERROR_BODIES})
+@quota_router.put("", response={200: QuotasOut, **REFUSALS})
 @needs(put=SET_QUOTA)
 async def set_quota(request: HttpRequest, body: QuotaIn) -> dict[str, Any]:
     """Set a quota. Limits that the body does not name stay; null removes one. Without any limit it is removed.
@@ -167,7 +167,7 @@ async def set_quota(request: HttpRequest, body: QuotaIn) -> dict[str, Any]:
     return await list_quotas(request)
 
 
-@quota_router.delete("", response={204: None, **ERROR_BODIES})
+@quota_router.delete("", response={204: None, **REFUSALS})
 @needs(delete=REMOVE_QUOTA)
 async def remove_quota(request: HttpRequest, person: str = "", app: str = "") -> Status[None]:
     """Remove a quota.

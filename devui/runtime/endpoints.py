@@ -22,7 +22,7 @@ from devui.runtime.host import RuntimeHost
 from devui.runtime.model_preview import PreviewRequest, preview_model
 from devui.runtime.playground import PlaygroundCheck, find_problems
 from devui.runtime.runs import MAX_MESSAGE
-from devui.runtime.tool_calls import ToolCall
+from devui.runtime.tool_calls import ToolCallRequest
 from sessions_app.runs import lifecycle
 from sessions_app.runs.frame_log import FrameLog
 from sessions_app.store import scopes
@@ -204,7 +204,7 @@ def _add_tool_endpoints(router: APIRouter, host: RuntimeHost) -> None:
     """Add the call of a single tool."""
 
     @router.post("/tools/call")
-    async def call_tool(body: ToolCall, request: Request) -> JSONResponse:
+    async def call_tool(body: ToolCallRequest, request: Request) -> JSONResponse:
         runner = await host.ready_runner(body.realm)
         return LenientJSONResponse(await host.tools.call(runner, body, request.is_disconnected))
 

@@ -50,17 +50,17 @@ SESSION_ID = "tool-call"
 POLL_S = 0.25
 """Seconds after which a call asks whether its caller is still there."""
 
-STOP_S = 2.0
+CANCEL_GRACE_S = 2.0
 """Seconds that a cancelled tool has to end."""
 
-MAX_RESULT = 5_000_000
+MAX_RESULT_CHARACTERS = 5_000_000
 """Most characters of a result's JSON; of a longer one, only the beginning is returned, as text."""
 
-SHOWN_BY_THEMSELVES = {"state_delta", "artifact_delta"}
+SEPARATE_ACTIONS = {"state_delta", "artifact_delta"}
 """Actions that an outcome has in fields of their own."""
 
 
-class ToolCall(BaseModel):
+class ToolCallRequest(BaseModel):
     """Body of `POST /devui/tools/call`.
 
     Attributes:
@@ -93,9 +93,9 @@ class ToolCalls:
         return len(self._tasks)
 
     async def call(
-        self, runner: Runner, call: ToolCall, is_abandoned: Callable[[], Awaitable[bool]]
+        self, runner: Runner, call: ToolCallRequest, is_abandoned: Callable[[], Awaitable[bool]]
     ) -> dict[str, Any]:
-        """Call a tool and return the outcome: see `ToolExecution.outcome`.
+        """Call a tool and return the outcome: see `ToolExecution.describe_outcome`.
 
         The call is cancelled when its time is over, or when `is_abandoned` says that nobody waits for it.
 
@@ -110,12 +110,15 @@ class ToolCalls:
         try:
             while not task.done() and time.monotonic() < deadline and not await is_abandoned():
                 await asyncio.wait([task], timeout=min(POLL_S, max(0.0, deadline - time.monotonic())))
+            is_late = time.monotonic() >= deadline
         finally:
             task.cancel()
-        await asyncio.wait([task], timeout=STOP_S)
+        await asyncio.wait([task], timeout=CANCEL_GRACE_S)
         if task.done() and not task.cancelled():
             task.result()
-        return await execution.outcome(has_stopped=task.done())
+        return await execution.describe_outcome(
+            unfinished_status="timed_out" if is_late else "cancelled", has_stopped=task.done()
+        )
 
     async def cancel_all(self) -> None:
         """Cancel every call before the process ends."""
@@ -125,23 +128,28 @@ class ToolCalls:
 class ToolExecution:
     """One call of a tool, and what came of it so far."""
 
-    def __init__(self, runner: Runner, call: ToolCall) -> None:
+    def __init__(self, runner: Runner, call: ToolCallRequest) -> None:
         self._runner = runner
         self._call = call
-        self._files = InMemoryArtifactService()
+        self._artifacts = InMemoryArtifactService()
         self._actions = EventActions()
         self._result: Any = None
         self._error: BaseException | None = None
         self._log: UnstoredLog | None = None
         self._records: list[NewLogRecord] = []
-        self._status = "timed_out"
+        self._status = "pending"
         self._tool: BaseTool | None = None
         self._agent = call.agent
         self._started_at = time.monotonic()
         self._seconds: float | None = None
 
     async def run(self) -> None:
-        """Find the tool, check the arguments and call it. An exception of the tool is noted and not raised."""
+        """Find the tool, check the arguments and call it. An exception of the tool is noted and not raised.
+
+        Raises:
+            NotFound: there is no such tool or session.
+            BadInput: the arguments do not match the tool's schema, or the tool cannot be called by itself.
+        """
         candidates = list_candidates(self._runner.agent, self._call.agent)
         service = InMemorySessionService()
         session = await self._make_session(service)
@@ -171,24 +179,25 @@ class ToolExecution:
             self._seconds = time.monotonic() - self._started_at
             self._take_records()
 
-    async def outcome(self, *, has_stopped: bool) -> dict[str, Any]:
+    async def describe_outcome(self, *, unfinished_status: str, has_stopped: bool) -> dict[str, Any]:
         """Return the outcome of the call as JSON without credentials.
 
-        `status` is done, failed or timed_out; `has_stopped` is false if the tool goes on after it was cancelled.
+        `status` is done, failed, or `unfinished_status`: timed_out or cancelled. `has_stopped` is false if the tool
+        goes on after it was cancelled.
         `result` is the tool's result, of which `result_note` says whether it was cut; `error` has type, message and
         traceback. `state_delta`, `artifacts` [{name, version, mime_type, size}] and `actions` are what the tool set in
         its context, `log` [{level, source, logger, message}] is what it logged and printed.
         """
-        self._take_records()
+        self._take_records()  # also those of a tool that goes on
         result, note = _result_json(self._result)
         seconds = time.monotonic() - self._started_at if self._seconds is None else self._seconds
         actions = self._actions.model_dump(
-            mode="json", by_alias=True, exclude_none=True, exclude_defaults=True, exclude=SHOWN_BY_THEMSELVES
+            mode="json", by_alias=True, exclude_none=True, exclude_defaults=True, exclude=SEPARATE_ACTIONS
         )
         return {
             "agent": self._agent,
             "tool": self._call.tool,
-            "status": self._status,
+            "status": unfinished_status if self._status == "pending" else self._status,
             "has_stopped": has_stopped,
             "is_long_running": bool(self._tool and self._tool.is_long_running),
             "seconds": seconds,
@@ -196,7 +205,9 @@ class ToolExecution:
             "result_note": note,
             "error": _error_json(self._error) if self._error else None,
             "state_delta": _safe_json(self._actions.state_delta),
-            "artifacts": [await self._describe_file(*item) for item in self._actions.artifact_delta.items()],
+            "artifacts": [
+                await self._describe_artifact(*item) for item in self._actions.artifact_delta.items()
+            ],
             "actions": _safe_json(actions),
             "log": [_record_json(record) for record in self._records],
         }
@@ -235,7 +246,7 @@ class ToolExecution:
         memory = self._runner.memory_service
         return InvocationContext(
             session_service=service,
-            artifact_service=self._files,
+            artifact_service=self._artifacts,
             memory_service=ReadOnlyMemoryService(memory) if memory else None,
             credential_service=self._runner.credential_service,
             invocation_id=new_invocation_context_id(),
@@ -244,9 +255,9 @@ class ToolExecution:
             run_config=RunConfig(),
         )
 
-    async def _describe_file(self, name: str, version: int) -> dict[str, Any]:
+    async def _describe_artifact(self, name: str, version: int) -> dict[str, Any]:
         """Return name, version, MIME type and size in bytes of an artifact that the tool saved."""
-        part = await self._files.load_artifact(
+        part = await self._artifacts.load_artifact(
             app_name=self._runner.app_name,
             user_id=self._call.user_id,
             session_id=SESSION_ID,
@@ -287,9 +298,10 @@ def _result_json(result: Any) -> tuple[Any, str]:
     """Return the JSON of a result without credentials, and a note if it was cut."""
     value = _safe_json(result)
     text = scopes.dumps(value)
-    if len(text) <= MAX_RESULT:
+    if len(text) <= MAX_RESULT_CHARACTERS:
         return value, ""
-    return text[:MAX_RESULT], f"The first {MAX_RESULT:,} of {len(text):,} characters of its JSON, as text."
+    note = f"The first {MAX_RESULT_CHARACTERS:,} of {len(text):,} characters of its JSON, as text."
+    return text[:MAX_RESULT_CHARACTERS], note
 
 
 def _safe_json(value: Any) -> Any:

@@ -51,7 +51,7 @@ async def find_tool(
 
     Raises:
         NotFound: no agent has it.
-        BadInput: several agents have different tools of this name, or the tool cannot be called by itself.
+        BadInput: several agents have a tool of this name, or the tool cannot be called by itself.
     """
     listed = [
         (agent, _as_tool(tool))

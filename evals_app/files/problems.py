@@ -76,8 +76,8 @@ def _path_in(document: Any, loc: Sequence[PathKey]) -> tuple[list[PathKey], str]
         if key in UNION_TAGS:
             continue
         if isinstance(document, dict):
-            # with thousands of problems, comparing the spelling of every name would take minutes
-            name = key if key in document else _name_spelled_otherwise(document, str(key))
+            # the exact name first: a file may have thousands of problems
+            name = key if key in document else _find_other_spelling(document, str(key))
             if name is None:
                 missing = to_snake_case(str(key))
                 break
@@ -90,7 +90,7 @@ def _path_in(document: Any, loc: Sequence[PathKey]) -> tuple[list[PathKey], str]
     return path, missing
 
 
-def _name_spelled_otherwise(document: dict[Any, Any], field: str) -> Any:
+def _find_other_spelling(document: dict[Any, Any], field: str) -> Any:
     """Return the name in a document that is the field in another spelling, or None."""
     spelling = to_snake_case(field)
     return next((name for name in document if to_snake_case(str(name)) == spelling), None)

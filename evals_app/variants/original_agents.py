@@ -1,4 +1,4 @@
-"""The agents of an app as they are, for a form of variants: what its description says of the fields of the contract.
+"""The agents of an app as they are, for a form of variants: the fields that a variant may replace, as described.
 
 Pure. The process of the agent checks variants: what a description cannot tell is refused there.
 """
@@ -64,7 +64,7 @@ class OriginalTool:
 
 @dataclass(frozen=True)
 class OriginalAgent:
-    """An agent with the fields and tools of the contract. `fixed`: why a form cannot change it."""
+    """An agent with the fields and tools that a variant may change. `fixed`: why a form cannot change it."""
 
     name: str
     type: str

@@ -23,7 +23,7 @@ OTHER = "other"
 """Input for fields of an agent that the form has no input for, as YAML."""
 
 OFFERED = "offered"
-"""Start of the names of checkboxes of tools: a tool without the mark is removed."""
+"""Start of the names of checkboxes of tools: a tool whose checkbox is not ticked is removed."""
 
 MAX_YAML_NODES = 10_000
 """Keys and values of an input in YAML."""
@@ -46,8 +46,8 @@ class VariantDraft:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """An input of a variant at its position. `is_removed`: of a tool that is not offered."""
+class VariantInput:
+    """An input of a variant at its position. `is_removed`: whether the variant removes the tool."""
 
     position: int
     input_name: str
@@ -62,9 +62,9 @@ class AgentRows:
     """An agent of the form: its fields and tools, each with the inputs of the variants."""
 
     original: OriginalAgent
-    fields: Sequence[tuple[OriginalField, Sequence[Cell]]]
-    tools: Sequence[tuple[OriginalTool, Sequence[Cell]]]
-    others: Sequence[Cell]
+    fields: Sequence[tuple[OriginalField, Sequence[VariantInput]]]
+    tools: Sequence[tuple[OriginalTool, Sequence[VariantInput]]]
+    others: Sequence[VariantInput]
 
     @property
     def has_others(self) -> bool:
@@ -116,9 +116,9 @@ class VariantForm:
         """Tell whether another variant may be added."""
         return len(self.drafts) < MAX_VARIANTS
 
-    def _cells(self, key: str, value: str, offered: str = "") -> list[Cell]:
+    def _cells(self, key: str, value: str, offered: str = "") -> list[VariantInput]:
         return [
-            Cell(
+            VariantInput(
                 position,
                 f"v{position}-{key}",
                 draft.texts.get(key, value),
@@ -162,9 +162,9 @@ def _read_draft(
 ) -> VariantDraft:
     prefix = f"v{position}-"
     texts = {}
-    for key, original in _iter_originals(agents):
+    for key, original, is_yaml in _iter_originals(agents):
         value = _normalize(data.get(f"{prefix}{key}", original))
-        if not _is_same(key, value, original):
+        if not _is_same(value, original, is_yaml=is_yaml):
             texts[key] = value
     removed = {
         key
@@ -176,18 +176,18 @@ def _read_draft(
     return VariantDraft(name, note, texts, frozenset(removed))
 
 
-def _iter_originals(agents: Sequence[OriginalAgent]) -> Iterator[tuple[str, str]]:
-    """Yield the key and the original's text of each input that can be changed."""
+def _iter_originals(agents: Sequence[OriginalAgent]) -> Iterator[tuple[str, str, bool]]:
+    """Yield the key and the original's text of each input that can be changed, and whether the text is YAML."""
     for agent in agents:
         if agent.fixed:
             continue
         for original in agent.fields:
             if not original.fixed:
-                yield f"{agent.name}.{original.name}", original.value
+                yield f"{agent.name}.{original.name}", original.value, original.name == CONFIG
         for tool in agent.tools:
             if not tool.fixed:
-                yield f"{agent.name}.tool.{tool.name}", tool.description
-        yield f"{agent.name}.{OTHER}", ""
+                yield f"{agent.name}.tool.{tool.name}", tool.description, False
+        yield f"{agent.name}.{OTHER}", "", True
 
 
 def _normalize(text: str) -> str:
@@ -195,8 +195,8 @@ def _normalize(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _is_same(key: str, value: str, original: str) -> bool:
-    if key.endswith((f".{CONFIG}", f".{OTHER}")):
+def _is_same(value: str, original: str, *, is_yaml: bool) -> bool:
+    if is_yaml:
         return value.strip() == original.strip()
     return value == _normalize(original).replace("\0", "\ufffd")  # browsers cannot send U+0000
 
@@ -213,7 +213,7 @@ def draft_variant(variant: Variant, agents: Sequence[OriginalAgent]) -> VariantD
     for name, changes in variant.patch.items():
         if name not in by_name:
             raise BadInput(
-                f"The form cannot show variant {variant.name!r}: it changes the agent {name!r}.",
+                f"The form cannot show variant {variant.name!r}: it changes the agent {name!r}, which it lacks.",
                 hint="Download its file, and run it by run_evals --variant.",
             )
         agent_texts, agent_removed = _draft_agent(by_name[name], changes)
@@ -290,8 +290,8 @@ def _read_changes(agent: OriginalAgent, draft: VariantDraft, subject: str) -> di
     )
     if repeated := sorted(map(str, changes.keys() & others.keys())):
         raise BadInput(
-            f"{subject}, agent {agent.name!r}: {repeated[0]} is also among the other fields.",
-            hint="Give it once.",
+            f"{subject}, agent {agent.name!r}: {repeated[0]} is set both in its own field and under Other fields.",
+            hint="Remove one of them.",
         )
     return changes | others
 
@@ -318,11 +318,11 @@ def _parse_yaml(text: str, subject: str) -> dict[str, Any]:
         reason = str(getattr(error, "problem", None) or error)
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
-        raise BadInput(f"{subject}: no YAML: {line}{reason}.", hint=hint) from error
+        raise BadInput(f"{subject}: is not valid YAML: {line}{reason}.", hint=hint) from error
     if repeated:
-        raise BadInput(f"{subject}: {repeated[0]} stands there twice.", hint="Give it once.")
+        raise BadInput(f"{subject}: {repeated[0]} occurs twice.", hint="Remove one of them.")
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise BadInput(f"{subject}: must be fields with values.", hint=hint)
+        raise BadInput(f"{subject}: must be a YAML object, one `field: value` a line.", hint=hint)
     return value

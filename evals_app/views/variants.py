@@ -84,7 +84,9 @@ def download(request: HttpRequest, run_id: str) -> HttpResponse:
     """
     variant = read_run_variant(run_summary.find_run(run_id))
     if variant is None:
-        raise NotFound(f"Run {run_id} is of the original agent.", hint="Open the run of a variant.")
+        raise NotFound(
+            f"Run {run_id} has no variant: it ran the original agent.", hint="Open the run of a variant."
+        )
     response = HttpResponse(variant.file_text, content_type="application/yaml; charset=utf-8")
     name = f"{slugify(variant.name) or 'variant'}.yaml"
     response.headers["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
@@ -112,7 +114,7 @@ async def _order_form(request: HttpRequest, evalset: EvalSet, form: VariantForm)
 
 
 def _apply_action(form: VariantForm, action: str) -> VariantForm:
-    """Return the form after a button was pressed: `add`, or `remove:POSITION`. Another one changes nothing."""
+    """Return the form after a button was pressed: `add`, or `remove:POSITION`. `run` and `open` change nothing."""
     name, _, text = action.partition(":")
     position = parse_number(text)
     if name == "remove" and position is not None:

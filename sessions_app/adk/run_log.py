@@ -147,7 +147,7 @@ class RunLog:
             if self._dropped:
                 note = (
                     f"{self._dropped:,} further records were dropped: {MAX_RECORDS:,} records or"
-                    f" {MAX_CHARS:,} characters of an invocation are stored."
+                    f" {MAX_CHARS:,} characters of an invocation are kept."
                 )
                 self._add_record(logging.WARNING, LogRecord.Source.LOG, note, OWN_LOGGER)
                 self._dropped = 0

@@ -10,7 +10,7 @@ from ninja.responses import Status
 from sessions_app import roles
 from sessions_app.api.branch_schemas import ForkBody, Lineage, RewindBody, RewindOut
 from sessions_app.api.routing import Router, needs
-from sessions_app.api.schemas import ERROR_BODIES, ErrorBody, ExtendedRow, SessionOut
+from sessions_app.api.schemas import REFUSALS, ExtendedRow, SessionOut
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.branches.rewind_plan import RewindPlan
@@ -21,10 +21,8 @@ from sessions_app.store.sessions import lineage
 
 router = Router(tags=["branches"])
 
-CONFLICTS = {**ERROR_BODIES, 409: ErrorBody}
 
-
-@router.post("/sessions/{int:session}/rewind", response={200: RewindOut, **CONFLICTS})
+@router.post("/sessions/{int:session}/rewind", response={200: RewindOut, **REFUSALS})
 @needs(post=roles.EDIT)
 async def rewind_session(request: HttpRequest, session: int, body: RewindBody) -> RewindOut:
     """Rewind a session to before an invocation by appending an event, as ADK does; `dry_run` returns only the plan.
@@ -41,7 +39,7 @@ async def rewind_session(request: HttpRequest, session: int, body: RewindBody) -
     return _rewind_out(plan, appended.seq, record.event_id)
 
 
-@router.post("/sessions/{int:session}/fork", response={201: SessionOut, **CONFLICTS})
+@router.post("/sessions/{int:session}/fork", response={201: SessionOut, **REFUSALS})
 @needs(post=roles.CREATE.with_target_app_field("app"))
 async def fork_session(request: HttpRequest, session: int, body: ForkBody) -> Status[SessionOut]:
     """Create a session with this session's events up to one of them; this session stays unchanged."""
@@ -58,7 +56,7 @@ async def fork_session(request: HttpRequest, session: int, body: ForkBody) -> St
     return Status(201, await retry.read(SessionOut.model_validate, new_session))
 
 
-@router.get("/sessions/{int:session}/lineage", response={200: Lineage, **ERROR_BODIES})
+@router.get("/sessions/{int:session}/lineage", response={200: Lineage, **REFUSALS})
 async def get_lineage(request: HttpRequest, session: int) -> Lineage:
     """Return the event at which a session was forked, and the session's own forks, oldest first."""
     return await units_of_work.read(_read_lineage, session)

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from sessions_app import roles
 from sessions_app.api.routing import Router, needs
-from sessions_app.api.schemas import ERROR_BODIES, Older, PageSize
+from sessions_app.api.schemas import REFUSALS, Older, PageSize
 from sessions_app.http import person_name
 from sessions_app.lookup import find_session
 from sessions_app.sessions import judgements
@@ -47,7 +47,7 @@ class JudgementPage(Schema):
     next: str
 
 
-@router.get("/sessions/{int:session}/judgements", response={200: JudgementPage, **ERROR_BODIES})
+@router.get("/sessions/{int:session}/judgements", response={200: JudgementPage, **REFUSALS})
 async def list_judgements(
     request: HttpRequest, session: int, limit: PageSize = 50, before: Older = ""
 ) -> JudgementPage:
@@ -55,9 +55,7 @@ async def list_judgements(
     return await units_of_work.read(_judgement_page, session, limit, before)
 
 
-@router.put(
-    "/sessions/{int:session}/events/{int:seq}/judgement", response={200: JudgementOut, **ERROR_BODIES}
-)
+@router.put("/sessions/{int:session}/events/{int:seq}/judgement", response={200: JudgementOut, **REFUSALS})
 @needs(put=roles.LABEL)
 async def judge_event(request: HttpRequest, session: int, seq: int, body: NewJudgement) -> EventJudgement:
     """Judge an event as good or bad. The latest judgement of an event replaces the one before."""
@@ -65,7 +63,7 @@ async def judge_event(request: HttpRequest, session: int, seq: int, body: NewJud
     return await units_of_work.write(act)
 
 
-@router.delete("/sessions/{int:session}/events/{int:seq}/judgement", response={204: None, **ERROR_BODIES})
+@router.delete("/sessions/{int:session}/events/{int:seq}/judgement", response={204: None, **REFUSALS})
 @needs(delete=roles.LABEL)
 async def withdraw_judgement(request: HttpRequest, session: int, seq: int) -> Status[None]:
     """Withdraw the judgement of an event; 404 if it has none."""

@@ -7,7 +7,7 @@ from ninja import P, QueryEx, Schema
 from pydantic import Field
 
 from sessions_app.api.routing import Router
-from sessions_app.api.schemas import COST, ERROR_BODIES, CostOut, Older, PageSize
+from sessions_app.api.schemas import COST, REFUSALS, CostOut, Older, PageSize
 from sessions_app.lookup import find_session
 from sessions_app.prices.costs import Cost
 from sessions_app.sessions import listing
@@ -69,7 +69,7 @@ class NestedRunPage(Schema):
     next: str
 
 
-@router.get("/sessions/{int:session}/nested-runs", response={200: NestedRunPage, **ERROR_BODIES})
+@router.get("/sessions/{int:session}/nested-runs", response={200: NestedRunPage, **REFUSALS})
 async def list_nested_runs(
     request: HttpRequest,
     session: int,

@@ -33,10 +33,6 @@ class ErrorBody(Schema):
     hint: str = Field(description="How to fix or avoid the error.")
 
 
-ERROR_BODIES = {400: ErrorBody, 404: ErrorBody, 422: ErrorBody}
-"""Responses that nearly every route may give beside its own."""
-
-
 def decode_json(text: str | None) -> Any:
     """Return the value of a stored JSON text; None without a text."""
     return None if text is None else json.loads(text)
@@ -61,7 +57,7 @@ class ExtendedRow:
 
 
 REFUSALS = {400: ErrorBody, 404: ErrorBody, 409: ErrorBody, 422: ErrorBody}
-"""Error responses of operations that change sessions."""
+"""Error responses that nearly every route may give."""
 
 
 class CostOut(Schema):

@@ -20,7 +20,7 @@ from pydantic import ConfigDict, Field
 import sessions_app.paths  # noqa: F401 - registers the `seg` converter
 from sessions_app import roles
 from sessions_app.api.routing import Router, needs
-from sessions_app.api.schemas import ERROR_BODIES, ErrorBody
+from sessions_app.api.schemas import REFUSALS
 from sessions_app.api.state_schemas import (
     DiffOut,
     DriftOut,
@@ -64,19 +64,19 @@ class NewValue(Schema):
     value: Any = Field(description="Any JSON. An object replaces the previous value; nothing is merged.")
 
 
-@router.get(STATE, response={200: StateOut, **ERROR_BODIES})
+@router.get(STATE, response={200: StateOut, **REFUSALS})
 async def get_state(request: HttpRequest, session: int, at: At = None, scope: OneScope = None) -> StateOut:
     """Return a session's state, now or at an event, merged and by scope."""
     return await units_of_work.read(_read_state, session, at, scope)
 
 
-@router.get(f"{STATE}/keys", response={200: Keys, **ERROR_BODIES})
+@router.get(f"{STATE}/keys", response={200: Keys, **REFUSALS})
 async def list_keys(request: HttpRequest, session: int, at: At = None, scope: OneScope = None) -> Keys:
     """Return the keys with their values and last writes, now or at an event."""
     return await units_of_work.read(_read_keys, session, at, scope)
 
 
-@router.get(f"{STATE}/key", response={200: KeyOut, **ERROR_BODIES})
+@router.get(f"{STATE}/key", response={200: KeyOut, **REFUSALS})
 async def get_key(
     request: HttpRequest,
     session: int,
@@ -88,7 +88,7 @@ async def get_key(
     return await units_of_work.read(_read_key, session, key, at, pointer)
 
 
-@router.put(f"{STATE}/key", response={200: EditOut, 201: EditOut, 409: ErrorBody, **ERROR_BODIES})
+@router.put(f"{STATE}/key", response={200: EditOut, 201: EditOut, **REFUSALS})
 @needs(put=roles.EDIT_STATE)
 async def put_key(
     request: HttpRequest,
@@ -106,7 +106,7 @@ async def put_key(
     return Status(200 if edited.had_value else 201, edited)
 
 
-@router.delete(f"{STATE}/key", response={200: EditOut, 409: ErrorBody, **ERROR_BODIES})
+@router.delete(f"{STATE}/key", response={200: EditOut, **REFUSALS})
 @needs(delete=roles.EDIT_STATE)
 async def remove_key(
     request: HttpRequest, session: int, key: Key, revision: Revision = None, position: Position = None
@@ -122,7 +122,7 @@ async def remove_key(
     )
 
 
-@router.get(f"{STATE}/history", response={200: HistoryPage, **ERROR_BODIES})
+@router.get(f"{STATE}/history", response={200: HistoryPage, **REFUSALS})
 async def get_history(
     request: HttpRequest,
     session: int,
@@ -135,7 +135,7 @@ async def get_history(
     return await units_of_work.read(_read_history, session, key, limit, before, here)
 
 
-@router.get(f"{STATE}/diff", response={200: DiffOut, **ERROR_BODIES})
+@router.get(f"{STATE}/diff", response={200: DiffOut, **REFUSALS})
 async def get_diff(
     request: HttpRequest,
     session: int,
@@ -148,7 +148,7 @@ async def get_diff(
     return await units_of_work.read(_read_diff, session, from_, to)
 
 
-@router.get(f"{STATE}/drift", response={200: DriftOut, **ERROR_BODIES})
+@router.get(f"{STATE}/drift", response={200: DriftOut, **REFUSALS})
 async def get_drift(
     request: HttpRequest,
     session: int,
@@ -165,13 +165,13 @@ async def get_drift(
     )
 
 
-@router.get("/apps/{seg:app}/state", response={200: OwnerState, **ERROR_BODIES})
+@router.get("/apps/{seg:app}/state", response={200: OwnerState, **REFUSALS})
 async def get_app_state(request: HttpRequest, app: str) -> OwnerState:
     """Return the current state that all users of an app share: the `app:` keys, without their prefix."""
     return await units_of_work.read(_read_owner_state, app, None)
 
 
-@router.get("/apps/{seg:app}/users/{seg:user}/state", response={200: OwnerState, **ERROR_BODIES})
+@router.get("/apps/{seg:app}/users/{seg:user}/state", response={200: OwnerState, **REFUSALS})
 async def get_user_state(request: HttpRequest, app: str, user: str) -> OwnerState:
     """Return the current state that all sessions of a user share: the `user:` keys, without their prefix."""
     return await units_of_work.read(_read_owner_state, app, user)

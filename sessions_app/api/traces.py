@@ -11,7 +11,7 @@ from ninja import P, QueryEx, Schema
 from pydantic import Field
 
 from sessions_app.api.routing import Router
-from sessions_app.api.schemas import COST, DECODED, ERROR_BODIES, ROW_PK, CostOut, ErrorBody, Older, PageSize
+from sessions_app.api.schemas import COST, DECODED, REFUSALS, ROW_PK, CostOut, ErrorBody, Older, PageSize
 from sessions_app.lookup import find_event, find_session
 from sessions_app.prices import current_prices
 from sessions_app.prices.costs import Cost, usages_cost
@@ -176,7 +176,7 @@ class TracePage(Schema):
     next: str
 
 
-@router.get(CALLS, response={200: CallPage, **ERROR_BODIES})
+@router.get(CALLS, response={200: CallPage, **REFUSALS})
 async def list_model_calls(
     request: HttpRequest,
     session: int,
@@ -191,7 +191,7 @@ async def list_model_calls(
     return await units_of_work.read(_call_page, session, invocation, event, limit, before)
 
 
-@router.get(CALLS + "/{int:call}", response={200: WholeCall, **ERROR_BODIES})
+@router.get(CALLS + "/{int:call}", response={200: WholeCall, **REFUSALS})
 async def get_model_call(request: HttpRequest, session: int, call: int) -> WholeCall:
     """Return a model call with its request and responses."""
     return await units_of_work.read(_whole_call, session, call)

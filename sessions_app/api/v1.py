@@ -28,7 +28,7 @@ from sessions_app.api import (
 )
 from sessions_app.api.routing import Router, needs
 from sessions_app.api.schemas import (
-    ERROR_BODIES,
+    REFUSALS,
     ErrorBody,
     EventPage,
     ExtendedRow,
@@ -92,13 +92,13 @@ async def list_sessions(
     return await units_of_work.read(_session_page, filters.conditions(), parsing.parse(q), limit, before)
 
 
-@router.get("/sessions/{int:session}", response={200: SessionOut, **ERROR_BODIES}, tags=["sessions"])
+@router.get("/sessions/{int:session}", response={200: SessionOut, **REFUSALS}, tags=["sessions"])
 async def get_session(request: HttpRequest, session: int) -> SessionOut:
     """Return one session."""
     return await units_of_work.read(lambda: SessionOut.model_validate(find_session(session)))
 
 
-@router.patch("/sessions/{int:session}", response={200: SessionOut, **ERROR_BODIES}, tags=["sessions"])
+@router.patch("/sessions/{int:session}", response={200: SessionOut, **REFUSALS}, tags=["sessions"])
 @needs(patch=roles.LABEL)
 async def change_session(
     request: HttpRequest, session: int, body: session_actions.SessionChange
@@ -108,7 +108,7 @@ async def change_session(
     return await retry.read(lambda: SessionOut.model_validate(find_session(session)))
 
 
-@router.get("/sessions/{int:session}/events", response={200: EventPage, **ERROR_BODIES}, tags=["sessions"])
+@router.get("/sessions/{int:session}/events", response={200: EventPage, **REFUSALS}, tags=["sessions"])
 async def list_events(
     request: HttpRequest,
     session: int,

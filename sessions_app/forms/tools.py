@@ -65,7 +65,7 @@ class ToolCallForm(forms.Form):
         max_value=MAX_LIMIT_S,
         initial=f"{DEFAULT_LIMIT_S:g}",
         widget=forms.TextInput,
-        help_text=f"From 1 to {MAX_LIMIT_S:g}. Then the call is cancelled, or a process that it blocks is ended.",
+        help_text=f"From 1 to {MAX_LIMIT_S:g}. Then the call is cancelled. A process that the tool blocks is ended.",
     )
 
     def __init__(self, schema: Mapping[str, Any], posted: QueryDict | None = None, **options: Any) -> None:
@@ -90,7 +90,7 @@ class ToolCallForm(forms.Form):
         if not text.strip():
             return None
         if schema_form.has_input(self.arguments):
-            raise forms.ValidationError("Fields and JSON are both filled in: leave one of them empty.")
+            raise forms.ValidationError("Fill in either the fields or the JSON.")
         value, error = schema_form.parse_json_input(text)
         if error or not isinstance(value, dict):
             raise forms.ValidationError(
@@ -109,7 +109,7 @@ class ToolCallForm(forms.Form):
                 self.add_error(None, f"{field.input_name.removeprefix(ARGUMENT_PREFIX)}: {field.error}")
         return cleaned
 
-    def call(self, tool: str, agent: str) -> dict[str, Any]:
+    def call_body(self, tool: str, agent: str) -> dict[str, Any]:
         """Return the body of the call of a valid form, without its session."""
         return {
             "tool": tool,

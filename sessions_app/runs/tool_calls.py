@@ -1,4 +1,4 @@
-"""Calls of single tools by a person, in the process of their agent. Nothing of them is stored."""
+"""Calls of single tools by a person, in the process of their agent. Their session, state and result are not stored."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ class Notice(NamedTuple):
 STOPPED = Notice(
     "warn",
     "The tool did not return within the time limit and was cancelled.",
-    "Below is what it did until then.",
+    "State and log up to then are below.",
 )
 GOES_ON = Notice(
     "danger",
     "The tool did not return within the time limit, and goes on although it was cancelled.",
     "Restart the agent to end it.",
 )
+CANCELLED = Notice("warn", "The call was cancelled.", "State and log up to then are below.")
 ASKS_CONFIRMATION = Notice(
     "warn", "The tool asks for a confirmation.", "Choose an answer under Confirmation and call it again."
 )
@@ -47,7 +48,7 @@ ASKS_SIGN_IN = Notice(
     "Send a message to the agent that makes it call the tool, and sign in there.",
 )
 LONG_RUNNING = Notice(
-    "info", "This is the first answer of a long-running tool.", "In a run, ADK would wait for another one."
+    "info", "This is the first answer of a long-running tool.", "In a run, ADK waits for the final result."
 )
 
 
@@ -70,10 +71,11 @@ async def call_tool(app_name: str, call: Mapping[str, Any]) -> dict[str, Any]:
             outcome: dict[str, Any] = await client.call("POST", "/devui/tools/call", call)
             return outcome
     except TimeoutError as error:
-        await provider().end_process(runtime_id, _describe_block(call["tool"]))
+        is_ended = await provider().end_process(runtime_id, _describe_block(call["tool"]))
+        end = "which was ended" if is_ended else "which could not be ended: its worker does not answer"
         raise RuntimeUnavailable(
             f"{call['tool']} did not return within {call['time_limit_s']:g} s and blocked the process of agent"
-            f" {app_name!r}, which was ended.",
+            f" {app_name!r}, {end}.",
             hint="Allow it more time, or let it wait with await or in a thread. The next request starts a new process.",
         ) from error
     except asyncio.CancelledError:
@@ -101,6 +103,8 @@ def list_notices(outcome: Mapping[str, Any]) -> list[Notice]:
     notices = []
     if outcome["status"] == "timed_out":
         notices.append(STOPPED if outcome["has_stopped"] else GOES_ON)
+    if outcome["status"] == "cancelled":
+        notices.append(CANCELLED)
     if "requestedToolConfirmations" in outcome["actions"]:
         notices.append(ASKS_CONFIRMATION)
     if "requestedAuthConfigs" in outcome["actions"]:

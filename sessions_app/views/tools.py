@@ -1,4 +1,4 @@
-"""Page of a tool of an agent, with a form that calls it by hand. Nothing of a call is stored."""
+"""Page of a tool of an agent, with a form that calls it by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCOPE = "tool-call"
 SESSIONS_OFFERED = 10
 
 MAX_COPIED = 200_000
-"""Most characters of a result's JSON that the page holds for its copy button; a program gets the whole by the API."""
+"""Most characters of a result's JSON that the page holds for its copy button; the API returns more."""
 
 
 async def tool(request: HttpRequest, app_name: str, tool: str) -> HttpResponse:
@@ -64,7 +64,7 @@ async def tool(request: HttpRequest, app_name: str, tool: str) -> HttpResponse:
 async def _call(form: ToolCallForm, app_name: str, found: CallableTool) -> dict[str, Any]:
     """Call a tool and return the context of its outcome, or of the problem that prevented it."""
     try:
-        call = form.call(found.name, found.agent)
+        call = form.call_body(found.name, found.agent)
         if (pk := form.cleaned_data["from_session"]) is not None:
             call |= await units_of_work.read(read_session, pk, app_name)
         outcome = await call_tool(app_name, call)

@@ -61,7 +61,7 @@ def test_tool_without_arguments_has_no_fields():
         ("args.city=Paris&args.nights=two", "nights: This is no whole number."),
         ("args.city=Paris&args.guest=[]", "guest: This is no JSON object."),
         ("args.city=Paris&args.town=x", "town: the tool has no such parameter. Reload the page."),
-        ('args.city=Paris&args_json={"city": "Oslo"}', "Fields and JSON are both filled in"),
+        ('args.city=Paris&args_json={"city": "Oslo"}', "Fill in either the fields or the JSON"),
         ("args_json=[1]", "The arguments are a JSON object"),
         ("args_json={", "Line 1, column 2"),
         ("args.city=Paris&state=[]", "The state is a JSON object"),

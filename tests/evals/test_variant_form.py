@@ -151,16 +151,19 @@ def test_form_that_changes_nothing_is_refused_in_a_line(originals):
             {"v0_dash_thermo__instruction": "x" * 1_000_000},
             "characters, more than 200,000: shorten its texts",
         ),
-        ({"v0_dash_thermo__generate_content_config": "a: [b"}, "the generation config: no YAML: line 2: "),
+        (
+            {"v0_dash_thermo__generate_content_config": "a: [b"},
+            "the generation config: is not valid YAML: line 2: ",
+        ),
         (
             {"v0_dash_thermo__generate_content_config": "hot"},
-            "must be fields with values. Write one field a line",
+            "must be a YAML object, one `field: value` a line. Write one field a line",
         ),
-        ({"v0_dash_thermo__other": "&a [*a]"}, "other fields: no YAML: "),
-        ({"v0_dash_thermo__other": "a: 1\na: 2"}, "a stands there twice"),
+        ({"v0_dash_thermo__other": "&a [*a]"}, "other fields: is not valid YAML: "),
+        ({"v0_dash_thermo__other": "a: 1\na: 2"}, "a occurs twice"),
         (
             {"v0_dash_thermo__other": "instruction: y"},
-            "instruction is also among the other fields. Give it once.",
+            "instruction is set both in its own field and under Other fields. Remove one of them.",
         ),
     ],
 )

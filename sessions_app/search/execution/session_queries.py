@@ -182,7 +182,7 @@ class SearchPlan(NamedTuple):
 
     Attributes:
         indexed: conditions that indexes answer.
-        tests: conditions tested on each of these, where matches may be rare; empty: `of` is sufficient.
+        tests: conditions tested on each session that these find; matches may be rare. Empty: `indexed` is sufficient.
     """
 
     indexed: list[Q]
