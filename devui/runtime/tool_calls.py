@@ -17,6 +17,7 @@ from google.adk.agents.invocation_context import InvocationContext, new_invocati
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.run_config import RunConfig
 from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
+from google.adk.auth.credential_service.in_memory_credential_service import InMemoryCredentialService
 from google.adk.events.event_actions import EventActions
 from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
 from google.adk.runners import Runner
@@ -36,7 +37,7 @@ from sessions_app.adk.run_log import UnstoredLog
 from sessions_app.runs.agent_exit import AgentExited
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.store import scopes
-from sessions_app.store.errors import NotFound
+from sessions_app.store.errors import DevUIError, NotFound
 from sessions_app.store.redaction import redact
 from sessions_app.store.short_texts import truncate
 from sessions_app.store.traces.log_records import NewLogRecord
@@ -53,11 +54,24 @@ POLL_S = 0.25
 CANCEL_GRACE_S = 2.0
 """Seconds that a cancelled tool has to end."""
 
+MAX_CALLS = 20
+"""Calls that a process executes at once."""
+
 MAX_RESULT_CHARACTERS = 5_000_000
-"""Most characters of a result's JSON; of a longer one, only the beginning is returned, as text."""
+"""Most characters of the JSON of a result, a state delta or actions; of more, the beginning is returned as text."""
+
+MAX_ARTIFACTS = 100
+"""Artifacts that an outcome describes."""
 
 SEPARATE_ACTIONS = {"state_delta", "artifact_delta"}
 """Actions that an outcome has in fields of their own."""
+
+
+class TooManyCalls(DevUIError):
+    """Too many calls of tools are active in a process."""
+
+    status = 429
+    code = "too_many_tool_calls"
 
 
 class ToolCallRequest(BaseModel):
@@ -102,7 +116,13 @@ class ToolCalls:
         Raises:
             NotFound: there is no such tool or session.
             BadInput: the arguments do not match the tool's schema, or the tool cannot be called by itself.
+            TooManyCalls: `MAX_CALLS` calls are active, those included that go on after they were cancelled.
         """
+        if len(self._tasks) >= MAX_CALLS:
+            raise TooManyCalls(
+                f"{MAX_CALLS} calls of tools are active in this process.",
+                hint="Wait for them, or cancel one.",
+            )
         execution = ToolExecution(runner, call)
         task = self._tasks.start(execution.run())
         task.add_done_callback(lambda _: self._on_left())
@@ -112,6 +132,7 @@ class ToolCalls:
                 await asyncio.wait([task], timeout=min(POLL_S, max(0.0, deadline - time.monotonic())))
             is_late = time.monotonic() >= deadline
         finally:
+            execution.is_cancelled = not task.done()
             task.cancel()
         await asyncio.wait([task], timeout=CANCEL_GRACE_S)
         if task.done() and not task.cancelled():
@@ -131,8 +152,9 @@ class ToolExecution:
     def __init__(self, runner: Runner, call: ToolCallRequest) -> None:
         self._runner = runner
         self._call = call
+        self.is_cancelled = False
         self._artifacts = InMemoryArtifactService()
-        self._actions = EventActions()
+        self._context: ToolContext | None = None
         self._result: Any = None
         self._error: BaseException | None = None
         self._log: UnstoredLog | None = None
@@ -150,6 +172,20 @@ class ToolExecution:
             NotFound: there is no such tool or session.
             BadInput: the arguments do not match the tool's schema, or the tool cannot be called by itself.
         """
+        try:
+            await self._call_tool()
+        except (DevUIError, GeneratorExit, KeyboardInterrupt):
+            raise
+        except SystemExit as error:  # raised in a task, it would end the process
+            self._note_error(AgentExited.of(error, "tool"))
+        except asyncio.CancelledError as error:
+            if self.is_cancelled:
+                raise
+            self._note_error(error)  # the tool waited for something that was cancelled
+        except BaseException as error:
+            self._note_error(error)
+
+    async def _call_tool(self) -> None:
         candidates = list_candidates(self._runner.agent, self._call.agent)
         service = InMemorySessionService()
         session = await self._make_session(service)
@@ -158,23 +194,18 @@ class ToolExecution:
         )
         check_arguments(tool, self._call.args)
         self._tool, self._agent = tool, agent.name
-        context = ToolContext(
+        self._context = ToolContext(
             self._make_context(service, session, agent),
-            event_actions=self._actions,
             function_call_id=f"call-{uuid.uuid4().hex}",
             tool_confirmation=_read_confirmation(self._call.confirmation),
         )
         self._log = UnstoredLog(time.time)
         self._started_at = time.monotonic()
         try:
-            self._result = await tool.run_async(args=copy.deepcopy(self._call.args), tool_context=context)
+            self._result = await tool.run_async(
+                args=copy.deepcopy(self._call.args), tool_context=self._context
+            )
             self._status = "done"
-        except SystemExit as error:  # raised in a task, it would end the process
-            self._note_error(AgentExited.of(error, "tool"))
-        except (GeneratorExit, asyncio.CancelledError, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            self._note_error(error)
         finally:
             self._seconds = time.monotonic() - self._started_at
             self._take_records()
@@ -189,11 +220,13 @@ class ToolExecution:
         its context, `log` [{level, source, logger, message}] is what it logged and printed.
         """
         self._take_records()  # also those of a tool that goes on
-        result, note = _result_json(self._result)
+        result, note = _cut_json(self._result)
+        actions = self._context.actions if self._context else EventActions()  # records state changed in place
         seconds = time.monotonic() - self._started_at if self._seconds is None else self._seconds
-        actions = self._actions.model_dump(
-            mode="json", by_alias=True, exclude_none=True, exclude_defaults=True, exclude=SEPARATE_ACTIONS
+        other_actions = actions.model_dump(
+            by_alias=True, exclude_none=True, exclude_defaults=True, exclude=SEPARATE_ACTIONS
         )
+        artifacts = list(actions.artifact_delta.items())[:MAX_ARTIFACTS]
         return {
             "agent": self._agent,
             "tool": self._call.tool,
@@ -204,11 +237,9 @@ class ToolExecution:
             "result": result,
             "result_note": note,
             "error": _error_json(self._error) if self._error else None,
-            "state_delta": _safe_json(self._actions.state_delta),
-            "artifacts": [
-                await self._describe_artifact(*item) for item in self._actions.artifact_delta.items()
-            ],
-            "actions": _safe_json(actions),
+            "state_delta": _cut_json(actions.state_delta)[0],
+            "artifacts": [await self._describe_artifact(*item) for item in artifacts],
+            "actions": _cut_json(other_actions)[0],
             "log": [_record_json(record) for record in self._records],
         }
 
@@ -248,7 +279,7 @@ class ToolExecution:
             session_service=service,
             artifact_service=self._artifacts,
             memory_service=ReadOnlyMemoryService(memory) if memory else None,
-            credential_service=self._runner.credential_service,
+            credential_service=InMemoryCredentialService(),
             invocation_id=new_invocation_context_id(),
             agent=agent,
             session=session,
@@ -294,18 +325,14 @@ def _read_confirmation(answer: str) -> ToolConfirmation | None:
     return ToolConfirmation(confirmed=answer == "confirmed") if answer else None
 
 
-def _result_json(result: Any) -> tuple[Any, str]:
-    """Return the JSON of a result without credentials, and a note if it was cut."""
-    value = _safe_json(result)
+def _cut_json(value: Any) -> tuple[Any, str]:
+    """Return the JSON of a value without credentials, and a note if it was cut."""
+    value = redact(scopes.to_jsonable(value))
     text = scopes.dumps(value)
     if len(text) <= MAX_RESULT_CHARACTERS:
         return value, ""
     note = f"The first {MAX_RESULT_CHARACTERS:,} of {len(text):,} characters of its JSON, as text."
     return text[:MAX_RESULT_CHARACTERS], note
-
-
-def _safe_json(value: Any) -> Any:
-    return redact(scopes.to_jsonable(value))
 
 
 def _error_json(error: BaseException) -> Mapping[str, str]:

@@ -33,7 +33,7 @@ class EvalRunActive(DevUIError):
 
 
 class HasChanged(DevUIError):
-    """What runs has changed: the agent, its models or ADK since the run began, or the agent since its form was opened."""
+    """The agent, its models or ADK changed since the run began, or the agent since its form was opened."""
 
     status = 409
     code = "eval_run_changed"

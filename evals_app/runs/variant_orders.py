@@ -12,6 +12,7 @@ from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import runs
 from evals_app.variants.variant import Variant
 from sessions_app.runs.runtime_client import provider
+from sessions_app.store.errors import BadInput
 
 
 async def require_applicable(app_name: str, variants: Sequence[Variant]) -> None:
@@ -33,10 +34,16 @@ def order_with_variants(
     """Create a pending run of an evalset and one of each variant; the first is that of the original.
 
     Raises:
-        BadFile, NotFound, BadInput: as `run_orders.prepare_run`.
+        BadFile, NotFound, BadInput: as `run_orders.prepare_run`; BadInput also for too many attempts of all together.
         QuotaUsedUp: a quota of the person or of the app is used up.
     """
     run = run_orders.order_run(evalset, order, run_id)
+    if run.total * (1 + len(variants)) > run_orders.MAX_ATTEMPTS:
+        raise BadInput(
+            f"{1 + len(variants)} runs, the original and its variants, of {run.total:,} attempts each have more than"
+            f" {run_orders.MAX_ATTEMPTS:,} together.",
+            hint="Choose fewer cases, repetitions or variants.",
+        )
     return [run, *order_variants(run, variants)]
 
 

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from evals_app.files.plain_yaml import dump_yaml
+from sessions_app.store.scopes import replace_surrogates
 
 TRUNCATED = 30_000
 """Characters from which on a description holds only the beginning of a text."""
@@ -125,7 +126,7 @@ def _iter_fields(node: Mapping[str, Any]) -> Iterator[OriginalField]:
 
 
 def _read_text(node: Mapping[str, Any], name: str, label: str) -> OriginalField:
-    value = node.get(name) or ""
+    value = replace_surrogates(node.get(name) or "")
     if provider := node.get(f"{name}_provider"):
         return OriginalField(name, label, "", f"The function {provider}: change its code.")
     if len(value) >= TRUNCATED:
@@ -147,7 +148,7 @@ def _read_config(config: Mapping[str, Any], label: str) -> OriginalField:
 
 
 def _read_tool(tool: Mapping[str, Any]) -> OriginalTool:
-    name, description = tool.get("name") or "", tool.get("description") or ""
+    name, description = tool.get("name") or "", replace_surrogates(tool.get("description") or "")
     if tool.get("type") == "toolset":
         return OriginalTool(name, "", "A toolset: its tools are known only while the agent runs.")
     fixed = "Its description is longer than the form can show." if len(description) >= TRUNCATED else ""

@@ -68,17 +68,26 @@ def read_run_variant(run: EvalRun) -> Variant | None:
     return Variant.from_json(run.variant) if run.variant else None
 
 
+def require_few_variants(count: int) -> None:
+    """Require a number of variants that can be compared with one run.
+
+    Raises:
+        BadInput: there are too many.
+    """
+    if count > MAX_VARIANTS:
+        raise BadInput(
+            f"{count} variants are given; at most {MAX_VARIANTS} can be compared with one run.",
+            hint="Compare them in several runs.",
+        )
+
+
 def require_distinct_variants(variants: Sequence[Variant]) -> None:
     """Require variants that can be compared with each other.
 
     Raises:
         BadInput: there are too many, or two have the same name or the same changes.
     """
-    if len(variants) > MAX_VARIANTS:
-        raise BadInput(
-            f"{len(variants)} variants are given; at most {MAX_VARIANTS} can be compared with one run.",
-            hint="Compare them in several runs.",
-        )
+    require_few_variants(len(variants))
     names = Counter(variant.name for variant in variants)
     if repeated_names := [name for name, count in names.items() if count > 1]:
         raise BadInput(

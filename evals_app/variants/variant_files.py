@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from evals_app.files.parsing import LoadedDocument, load_document, read_text
-from evals_app.variants.variant import ORIGINAL, Variant, require_distinct_variants
+from evals_app.variants.variant import ORIGINAL, Variant, require_distinct_variants, require_few_variants
 from sessions_app.file_problems import BadFile, FileProblem
 
 MAX_CHARACTERS = 200_000
@@ -93,6 +93,7 @@ def parse_variants(contents: Sequence[Any]) -> list[Variant]:
         BadFile: one is no variant; each problem names its position and field.
         BadInput: there are too many, or two are alike.
     """
+    require_few_variants(len(contents))
     variants = [parse_content(content, f"variants[{position}]") for position, content in enumerate(contents)]
     require_distinct_variants(variants)
     return variants

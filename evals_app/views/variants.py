@@ -102,10 +102,10 @@ async def _order_form(request: HttpRequest, evalset: EvalSet, form: VariantForm)
     if request.POST.get("seen") != hash_agents(form.agents):
         raise HasChanged(
             "The agent has changed since the form was opened.",
-            hint="Your entries are kept. Compare them with the original as it is now, and run again.",
+            hint="Open the form again, and copy your entries: this one compares them with an original that is gone.",
         )
     order = await units_of_work.read(read_order, request, evalset)
-    variants = parse_form(form)
+    variants = await units_of_work.read(parse_form, form)  # of large texts it takes seconds
     await require_applicable(evalset.app_name, variants)
     order = replace(order, person=person_name(request))
     run, *_ = await dispatch.create_all_and_deliver(partial(order_with_variants, evalset, order, variants))
@@ -133,7 +133,7 @@ def _render_new_form(
     """Show the form filled from a run or an attempt, or with a variant that changes nothing yet."""
     attempt = find_attempt(evalset, request.GET.get("attempt", ""))
     run = attempt.run if attempt else _find_run(evalset, request.GET.get("run", ""))
-    form = read_form(request.GET, agents)
+    form = add_draft(VariantForm(agents, []))
     try:
         if drafts := [draft_variant(variant, agents) for variant in _read_variants(run)]:
             form = replace(form, drafts=drafts)
@@ -202,7 +202,7 @@ def _render_page(
         "evalset": evalset,
         "config": run_form.read_run_config(evalset),
         "form": form,
-        "seen": hash_agents(form.agents),
+        "seen": request.POST.get("seen", hash_agents(form.agents)),
         "choices": choices,
         "cases": sorted(choices.cases),
         "case_count": len(choices.cases) or len(json.loads(evalset.cases)),

@@ -12,7 +12,9 @@ from sessions_app import roles
 from sessions_app.api.routing import Router, needs
 from sessions_app.api.schemas import REFUSALS, ErrorBody
 from sessions_app.runs.tool_calls import DEFAULT_LIMIT_S, MAX_LIMIT_S, call_tool, read_session
+from sessions_app.store import scopes
 from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput
 
 router = Router(tags=["apps"])
 
@@ -50,6 +52,13 @@ async def call(request: HttpRequest, app: str, tool: str, body: ToolCallIn) -> d
     the time limit it is `timed_out`. A caller that disconnects cancels the call.
     """
     values = body.dict(exclude={"session"}) | {"tool": tool}
+    try:
+        scopes.dump_storable(values)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(
+            f"Arguments or state cannot be sent: {error}.",
+            hint="Send JSON without NaN, lone surrogates or cycles.",
+        ) from error
     if body.session is not None:
         values |= await units_of_work.read(read_session, body.session, app)
     return await call_tool(app, values)

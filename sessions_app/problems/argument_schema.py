@@ -106,7 +106,7 @@ def _is_number(value: Any) -> bool:
 _CHECKS: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
-    "integer": lambda value: _is_number(value) and float(value).is_integer(),
+    "integer": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
     "number": _is_number,
     "array": lambda value: isinstance(value, list),
     "object": lambda value: isinstance(value, Mapping),

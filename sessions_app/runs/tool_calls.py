@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sessions_app.runs.background import run_in_background
-from sessions_app.runs.runtime_client import RuntimeClient, provider
+from sessions_app.runs.runtime_client import provider
 from sessions_app.store import realms
-from sessions_app.store.errors import DevUIError, NotFound, RuntimeUnavailable
+from sessions_app.store.errors import NotFound, RuntimeUnavailable
 from sessions_app.store.models import AgentSession
 
 DEFAULT_LIMIT_S = 30.0
@@ -17,7 +16,7 @@ MAX_LIMIT_S = 300.0
 """Seconds that a call may take: unless a person says otherwise, and at most."""
 
 GRACE_S = 10.0
-"""Seconds after the end of a call in which its process has to answer. Otherwise the tool blocks it, and it is ended."""
+"""Seconds after the time limit of a call in which its process has to answer. Otherwise something blocks it."""
 
 
 class Notice(NamedTuple):
@@ -62,25 +61,20 @@ async def call_tool(app_name: str, call: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         NotFound: there is no such app, agent, tool or session.
         BadInput: the arguments do not match the tool's schema, or the tool cannot be called by itself.
-        RuntimeUnavailable: the process cannot be reached, or the tool has ended or blocked it.
+        RuntimeUnavailable: the process cannot be reached, does not answer, or was ended by the tool.
     """
     client = await provider().client(app_name)
-    runtime_id = str((await client.call("GET", "/devui/health")).get("runtime_id", ""))
     try:
         async with asyncio.timeout(call["time_limit_s"] + GRACE_S):
             outcome: dict[str, Any] = await client.call("POST", "/devui/tools/call", call)
             return outcome
     except TimeoutError as error:
-        is_ended = await provider().end_process(runtime_id, _describe_block(call["tool"]))
-        end = "which was ended" if is_ended else "which could not be ended: its worker does not answer"
         raise RuntimeUnavailable(
-            f"{call['tool']} did not return within {call['time_limit_s']:g} s and blocked the process of agent"
-            f" {app_name!r}, {end}.",
-            hint="Allow it more time, or let it wait with await or in a thread. The next request starts a new process.",
+            f"{call['tool']} did not return within {call['time_limit_s']:g} s, and the process of agent {app_name!r}"
+            " does not answer.",
+            hint="Something blocks it, such as time.sleep in a tool: let tools wait with await or in a thread. A"
+            " process that does not answer for a minute and executes no run is ended.",
         ) from error
-    except asyncio.CancelledError:
-        run_in_background(_end_if_blocked(client, runtime_id, call["tool"]))
-        raise
 
 
 def read_session(pk: int, app_name: str) -> dict[str, str]:
@@ -112,18 +106,3 @@ def list_notices(outcome: Mapping[str, Any]) -> list[Notice]:
     if outcome["is_long_running"] and outcome["status"] == "done":
         notices.append(LONG_RUNNING)
     return notices
-
-
-async def _end_if_blocked(client: RuntimeClient, runtime_id: str, tool: str) -> None:
-    """End the process of a call whose caller has left, unless it answers within `GRACE_S`."""
-    try:
-        async with asyncio.timeout(GRACE_S):
-            await client.call("GET", "/devui/health")
-    except TimeoutError:
-        await provider().end_process(runtime_id, _describe_block(tool))
-    except DevUIError:  # it has ended by itself
-        return
-
-
-def _describe_block(tool: str) -> str:
-    return f"Its process was ended: the tool {tool}, called by hand, blocked it."

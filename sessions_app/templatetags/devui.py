@@ -226,7 +226,7 @@ def query(value: object, name: str) -> str:
 @register.filter
 def dom_id(value: object, kind_of_thing: str) -> str:
     """`id="{{ app|dom_id:'agent' }}"`: an element id for a name with any characters."""
-    return f"{kind_of_thing}-{sha256(str(value).encode()).hexdigest()[:12]}"
+    return f"{kind_of_thing}-{sha256(str(value).encode(errors='replace')).hexdigest()[:12]}"
 
 
 @register.filter

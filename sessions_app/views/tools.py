@@ -70,12 +70,18 @@ async def _call(form: ToolCallForm, app_name: str, found: CallableTool) -> dict[
         outcome = await call_tool(app_name, call)
     except DevUIError as error:
         return {"problem": error}
-    text = json.dumps(outcome["result"], indent=2, ensure_ascii=False)
     return {
         "outcome": outcome,
-        "result_text": text if len(text) <= MAX_COPIED else "",
+        "result_text": _format_result(outcome["result"]),
         "notices": list_notices(outcome),
     }
+
+
+def _format_result(result: Any) -> str:
+    """Return the indented JSON of a result; empty if it is too large to copy: indenting megabytes takes seconds."""
+    is_short = len(json.dumps(result)) <= MAX_COPIED
+    text = json.dumps(result, indent=2, ensure_ascii=False) if is_short else ""
+    return text if len(text) <= MAX_COPIED else ""
 
 
 def _find_tool(app_name: str, name: str, agent_name: str) -> tuple[list[AgentSession], CallableTool]:

@@ -32,7 +32,7 @@ def errors(query: str) -> list[str]:
 def test_fields_of_the_schema_become_arguments():
     form = fill("args.city=Paris&args.nights=2&args.guest.name=Ada&args.extra=[1]&confirmation=confirmed")
     assert form.is_valid(), form.errors
-    assert form.call("book", "handy") == {
+    assert form.call_body("book", "handy") == {
         "tool": "book",
         "agent": "handy",
         "args": {"city": "Paris", "nights": 2, "guest": {"name": "Ada"}, "extra": [1]},

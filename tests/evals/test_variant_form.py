@@ -259,6 +259,10 @@ async def test_page_orders_the_original_and_its_variants(web, agent):
         ({"v0-counter.instruction": "x" * 1_000_000}, "more than 200,000: shorten its texts"),
         ({"v0-counter.instruction": "New", "num_runs": "0"}, "Repetitions must be 1 to 20,000"),
         (
+            {"v0-counter.instruction": "New", "num_runs": "6000"},
+            "2 runs, the original and its variants, of 18,000 attempts each have more than 20,000 together.",
+        ),
+        (
             {"v0-counter.instruction": "New", "seen": "other"},
             "The agent has changed since the form was opened.",
         ),
@@ -276,6 +280,11 @@ async def test_refused_form_keeps_what_was_typed_and_orders_nothing(web, agent, 
         name: value for name, value in changes.items() if name.startswith("v0")
     }
     assert not await units_of_work.read(EvalRun.objects.exists)
+
+
+async def test_form_of_an_earlier_agent_stays_one_when_a_variant_is_added(web, agent):
+    data = fields(await get_page(web)) | {"action": "add", "seen": "other"}
+    assert fields(parse((await web.post(PAGE, data)).content))["seen"] == "other"
 
 
 async def test_agent_that_cannot_be_loaded_shows_why(web, smoke):

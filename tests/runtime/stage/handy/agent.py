@@ -47,6 +47,18 @@ async def ignore_cancellation() -> None:
             print("goes on")
 
 
+def add_to_cart(item: str, tool_context: ToolContext) -> None:
+    """Change a value of the state in place."""
+    tool_context.state["cart"].append(item)
+
+
+async def await_cancelled() -> None:
+    """Wait for something that was cancelled."""
+    task = asyncio.create_task(asyncio.sleep(9))
+    task.cancel()
+    await task
+
+
 def leave() -> None:
     """Call sys.exit."""
     sys.exit(4)
@@ -126,7 +138,19 @@ root_agent = LlmAgent(
     name="handy",
     model=Acting(),
     tools=[
-        *(book, fail, hang, ignore_cancellation, leave, die, answer_much, answer_html, count_up),
+        *(
+            book,
+            fail,
+            hang,
+            ignore_cancellation,
+            add_to_cart,
+            await_cancelled,
+            leave,
+            die,
+            answer_much,
+            answer_html,
+            count_up,
+        ),
         FunctionTool(confirm, require_confirmation=True),
         LongRunningFunctionTool(wait_for_person),
         BrokenTool(name="broken", description="Cannot declare itself."),
