@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from django.db import transaction
+
 from evals_app.models import REPEAT_SOURCES, EvalRun, EvalSet
 from evals_app.runs import run_orders
 from evals_app.runs.rerun import order_like
@@ -28,10 +30,11 @@ async def require_applicable(app_name: str, variants: Sequence[Variant]) -> None
     await client.call("POST", "/devui/evals/variants", body)
 
 
+@transaction.atomic
 def order_with_variants(
     evalset: EvalSet, order: RunOrder, variants: Sequence[Variant], run_id: str = ""
 ) -> list[EvalRun]:
-    """Create a pending run of an evalset and one of each variant; the first is that of the original.
+    """Create a pending run of an evalset and one of each variant, all or none; the first is that of the original.
 
     Raises:
         BadFile, NotFound, BadInput: as `run_orders.prepare_run`; BadInput also for too many attempts of all together.
