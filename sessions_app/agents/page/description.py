@@ -12,6 +12,8 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
+from sessions_app.store import scopes
+
 Node = dict[str, Any]
 
 
@@ -193,6 +195,8 @@ def _call_refusal(tool: Node) -> str:
         return "It runs an agent, which calls models and needs a session: it cannot be called by hand."
     if tool.get("by_the_model"):
         return "The model or the server of the model carries it out: it cannot be called by hand."
+    if scopes.replace_surrogates(tool["name"]) != tool["name"]:
+        return "Its name has half a character, which no address can hold: it cannot be called by hand."
     return ""
 
 
