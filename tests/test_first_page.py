@@ -36,6 +36,7 @@ import devui
 devui.setup(sys.argv[1])
 from devui.asgi import application
 from devui.serving import deferred_imports
+from tests.patience import PATIENCE_S
 from tests.web import over
 deferred_imports.DELAY_S = 0
 

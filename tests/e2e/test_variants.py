@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from evals_app.variants.variant_files import read_variant
-from tests.e2e.conftest import DEMO_SECONDS, LIVE, Server, wait_until
+from tests.e2e.conftest import Server, wait_until
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = (ROOT / "docs/variants.md").read_text(encoding="utf-8")
@@ -31,7 +32,7 @@ def test_user_sees_which_of_two_changed_instructions_repairs_a_failing_case(
 ):
     runs = f"{server.url}/api/v1/evals/runs?app=shop"
     wait_until(
-        lambda: len(httpx.get(runs, trust_env=False).json()["runs"]) >= 2, DEMO_SECONDS, "the recorded runs"
+        lambda: len(httpx.get(runs, trust_env=False).json()["runs"]) >= 2, PATIENCE_S, "the recorded runs"
     )
     page = window.new_page()
     open_form_of_failed_case(page)
@@ -46,7 +47,7 @@ def test_user_sees_which_of_two_changed_instructions_repairs_a_failing_case(
     page.get_by_role("button", name="Run original and 2 variants").click()
     page.wait_for_url("**/evals/runs/**")
     case_row = page.locator("#variants tbody tr", has_text="gold_fails_on_purpose")
-    expect(case_row).to_have_text(re.compile(r"0/5\s+5/5\s+fixed\s+0/5\s+unchanged"), timeout=LIVE)
+    expect(case_row).to_have_text(re.compile(r"0/5\s+5/5\s+fixed\s+0/5\s+unchanged"))
     expect(page.locator("#variants tbody tr").last).to_contain_text("better overall")
 
     page.locator("#variants").get_by_role("link", name="gold for all").click()
