@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -37,6 +38,9 @@ ALL_SOAK = re.compile(r"^pytestmark = .*\bmark\.soak\b", re.MULTILINE)
 
 SEED = os.environ.get("DEVUI_TEST_SEED", "")
 """Modules come in an order of this seed; without one, as in `make test`, in that of their names."""
+
+HALF = os.environ.get("DEVUI_TEST_HALF", "")
+"""Half of the modules that are run, 0 or 1; empty: all. CI runs one half of the long tests with each commit."""
 
 settings.register_profile(
     "steady",
@@ -66,8 +70,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header() -> str | None:
-    """Say how to repeat the order of a run."""
-    return f"order of modules: DEVUI_TEST_SEED={SEED}" if SEED else None
+    """Say how to repeat the order of a run, and which half of the modules it has."""
+    lines = [f"order of modules: DEVUI_TEST_SEED={SEED}"] if SEED else []
+    return "; ".join([*lines, *([f"half of the modules: DEVUI_TEST_HALF={HALF}"] if HALF else [])]) or None
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -93,11 +98,20 @@ def module_order(seed: str) -> Callable[[str], float]:
     return lambda name: random.Random(seed + name.partition("::")[0]).random()
 
 
+def half_of_module(name: str) -> int:
+    """Return the half, 0 or 1, in which the module of a test is."""
+    return crc32(name.partition("::")[0].encode()) % 2
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what touches the store; skip what takes long, and say so: `make soak` runs it.
 
     `FIRST` comes first. With a seed, the modules come in its order, each with its tests in theirs.
     """
+    if HALF:
+        left_out = [item for item in items if half_of_module(item.nodeid) != int(HALF)]
+        items[:] = [item for item in items if half_of_module(item.nodeid) == int(HALF)]
+        config.hook.pytest_deselected(items=left_out)
     if SEED:
         key = module_order(SEED)
         items.sort(key=lambda item: key(item.nodeid))

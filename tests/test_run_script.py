@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import module_order
+from tests.conftest import half_of_module, module_order
 
 SCRIPT = Path(__file__).parent / "run"
 
@@ -65,3 +66,30 @@ def test_modules_come_in_the_order_of_a_seed_with_their_tests():
     assert len(orders) == 6
     assert all([name for name in order if name in names[::2]] == names[::2] for order in orders)
     assert all(abs(order.index("a.py::third") - order.index("a.py::first")) == 2 for order in orders)
+
+
+def test_halves_have_whole_modules_and_about_as_many_each():
+    modules = [f"tests/{path.name}" for path in SCRIPT.parent.rglob("test_*.py")]
+    first_half = [module for module in modules if half_of_module(module) == 0]
+    assert 0.4 < len(first_half) / len(modules) < 0.6
+    assert all(half_of_module(f"{module}::a[1]") == half_of_module(f"{module}::b") for module in modules)
+
+
+@pytest.mark.parametrize("half", ["0", "1"])
+def test_run_of_a_half_leaves_out_the_modules_of_the_other(half: str):
+    files = [
+        "tests/test_run_script.py",
+        "tests/test_prefix.py",
+        "tests/test_stores.py",
+        "tests/test_checks.py",
+    ]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", *files]
+    done = subprocess.run(
+        command,
+        cwd=SCRIPT.parents[1],
+        env={**os.environ, "DEVUI_TEST_HALF": half},
+        capture_output=True,
+        text=True,
+    )
+    collected = {line.partition("::")[0] for line in done.stdout.splitlines() if "::" in line}
+    assert collected == {file for file in files if half_of_module(file) == int(half)}
