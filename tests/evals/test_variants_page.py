@@ -37,6 +37,6 @@ def test_tables_of_the_page_have_the_fields_and_limits_of_the_code():
     assert {*LLM_FIELDS, "max_iterations"} <= {*documented}
     assert f"| variants beside the original | {MAX_VARIANTS} |" in PAGE
     assert f"| agents that the form shows | {MAX_AGENTS} |" in PAGE
-    assert f"more than {TRUNCATED:,} characters, which needs a file" in " ".join(PAGE.split())
+    assert f"more than {TRUNCATED:,} characters: write a file for it" in " ".join(PAGE.split())
     assert f"| characters of a file | {MAX_CHARACTERS:,} |" in PAGE
     assert f"| characters of a name, of a note | {MAX_NAME_CHARACTERS}, {MAX_NOTE_CHARACTERS:,} |" in PAGE
