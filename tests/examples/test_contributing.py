@@ -39,6 +39,9 @@ def commands() -> list[list[str]]:
     return [shlex.split(line, comments=True) for line in lines if line.strip()]
 
 
+OWN_VARIABLES = {"DATABASE_URL", "DEVUI_TEST_HALF"}
+"""Variables of this run that its commands do not have: they would choose another store, and leave out modules."""
+
 COMMANDS = commands()
 PYTHON_COMMANDS = [words[1:] for words in COMMANDS if words[0] == ".venv/bin/python"]
 TEST_COMMANDS = [words for words in PYTHON_COMMANDS if "pytest" in words]
@@ -47,7 +50,7 @@ MANAGEMENT_COMMANDS = [words for words in PYTHON_COMMANDS if "pytest" not in wor
 
 def run(*words: str) -> str:
     """Run a command in the root of the project; return what it prints."""
-    environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    environment = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
     process = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
     assert process.returncode == 0, process.stdout + process.stderr
     return process.stdout
