@@ -38,7 +38,7 @@ class SeenTools:
 
 @dataclass(frozen=True, slots=True)
 class CallableTool:
-    """A tool that a person may call.
+    """A tool as its page shows it.
 
     Attributes:
         agent: name of its agent.
@@ -67,12 +67,15 @@ def find_callable_tool(
     tree = prepare_description(description)
     add_seen_tools(tree, sessions)
     nodes = [node for node in iter_agents(tree) if agent in {"", node["name"]}]
-    matches = ((node, tool) for node in nodes for tool in _iter_tools(node) if tool["name"] == name)
-    for node, tool in matches:
-        return CallableTool(
+    matches = (
+        CallableTool(
             name, node["name"], tool["description"], tool.get("schema") or {}, tool.get("refusal", "")
         )
-    return None
+        for node in nodes
+        for tool in _iter_tools(node)
+        if tool["name"] == name
+    )
+    return next(matches, None)
 
 
 def _iter_tools(node: Node) -> Iterator[dict[str, Any]]:

@@ -1,14 +1,14 @@
 // Calls of tools by hand: a call can be cancelled while it runs.
 
-const partsOf = (form) => [form.querySelector("[data-cancel-call]"), form.querySelector("[data-call-status]")];
+const findControls = (form) => [form.querySelector("[data-cancel-call]"), form.querySelector("[data-call-status]")];
 
-document.addEventListener("htmx:beforeRequest", ({ target }) => show(target, false, "Calling…"));
-document.addEventListener("htmx:afterRequest", ({ target }) => show(target, true, ""));
-document.addEventListener("htmx:abort", ({ target }) => show(target, true, "Cancelled."));
+document.addEventListener("htmx:beforeRequest", ({ target }) => showStatus(target, false, "Calling…"));
+document.addEventListener("htmx:afterRequest", ({ target }) => showStatus(target, true, ""));
+document.addEventListener("htmx:abort", ({ target }) => showStatus(target, true, "Cancelled."));
 
-function show(form, isOver, text) {
+function showStatus(form, isOver, text) {
   if (!form.matches?.(".tool-call-form")) return;
-  const [button, status] = partsOf(form);
+  const [button, status] = findControls(form);
   button.hidden = isOver;
   if (text || status.textContent !== "Cancelled.") status.textContent = text;
 }
