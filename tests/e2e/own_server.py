@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.e2e.conftest import ROOT, START_SECONDS, address_in, wait_until
+from tests.e2e.conftest import ROOT, address_in, wait_until
 from tests.patience import PATIENCE_S
 
 
@@ -38,7 +38,7 @@ def serving(folder: Path) -> Iterator[str]:
             command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT
         )
     try:
-        wait_until(lambda: process.poll() is not None or address_in(log), START_SECONDS, "the address")
+        wait_until(lambda: process.poll() is not None or address_in(log), PATIENCE_S, "the address")
         assert process.poll() is None, log.read_text()
         yield address_in(log)
     finally:
