@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from evals_app import api as evals_api
 from evals_app.analysis import case_matrix
 from evals_app.analysis.exports import run_json
 from evals_app.execution.attempt_tries import MAX_LOST_TRIES
@@ -193,7 +194,9 @@ async def statuses_but_active() -> list[str]:
 @pytest.mark.parametrize("how", ["page", "API", "ADK's path"])
 async def test_run_with_refused_order_never_starts(web, process, smoke, monkeypatch, how, before):
     path, fields = order_by(how)
-    monkeypatch.setattr(runs, "create_run", fail_with_lost_store(1, runs.create_run, before=before))
+    # what is lost is the answer of the whole transaction: the API creates a run and those of its variants in one
+    module, name = (evals_api, "order_with_variants") if how == "API" else (runs, "create_run")
+    monkeypatch.setattr(module, name, fail_with_lost_store(1, getattr(module, name), before=before))
     assert await post(web, how, path, fields) == 503
     async with asyncio.timeout(PATIENCE_S):
         assert await statuses_but_active() == ([] if before else ["cancelled"])
