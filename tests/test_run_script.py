@@ -87,7 +87,7 @@ def test_run_of_a_half_leaves_out_the_modules_of_the_other(half: str):
     done = subprocess.run(
         command,
         cwd=SCRIPT.parents[1],
-        env={**os.environ, "DEVUI_TEST_HALF": half},
+        env={**os.environ, "DEVUI_TEST_HALF": half, "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
     )
