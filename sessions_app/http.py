@@ -26,6 +26,7 @@ __all__ = [
     "json_text",
     "local_address",
     "note_object",
+    "partial_target",
     "person_name",
     "redirect_to",
     "render_partial",
@@ -100,15 +101,20 @@ def note_object(request: http.HttpRequest, *ids: object, app: str = "") -> None:
     access.app = app or access.app
 
 
-def wants_partial(request: http.HttpRequest, target: str) -> bool:
-    """Tell whether htmx requests the content of the element with the id `target` instead of a page.
+def partial_target(request: http.HttpRequest) -> str:
+    """Return the id of the element whose content htmx requests; empty: a whole page is requested.
 
     Boosted links and uncached history entries need whole pages.
     """
     htmx: HtmxDetails | None = getattr(request, "htmx", None)
     if not htmx or htmx.boosted or htmx.history_restore_request:
-        return False
-    return htmx.target == target
+        return ""
+    return htmx.target or ""
+
+
+def wants_partial(request: http.HttpRequest, target: str) -> bool:
+    """Tell whether htmx requests the content of the element with the id `target` instead of a page."""
+    return partial_target(request) == target
 
 
 def render_partial(

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from sessions_app.forms.tools import ToolCallForm, ToolQuery
+from sessions_app.http import partial_target
 from sessions_app.paths import seg_reverse
 from sessions_app.runs.tool_calls import call_tool, list_notices, read_session
 from sessions_app.sessions import listing, overview
@@ -21,9 +22,11 @@ from sessions_app.traces.toolset_tools import CallableTool, find_callable_tool
 
 PAGE = "devui/agents/tool.html"
 SCOPE = "tool-call"
-"""Id of the element with the form on the page of a tool. On the agent's page it is another one for each tool."""
+"""Id of the element with the form on a tool's page, with which the ids of its controls begin. The agent's page has an
+element for each tool."""
 
 SESSIONS_OFFERED = 10
+"""Newest sessions that the form suggests; their model requests show which tools the toolsets have."""
 
 MAX_COPIED = 200_000
 """Most characters of a result's JSON that the page holds for its copy button; the API returns more."""
@@ -35,36 +38,37 @@ async def tool(request: HttpRequest, app_name: str, tool: str) -> HttpResponse:
     Raises:
         NotFound: the app is unknown, or its description has no such tool.
     """
-    sessions, found = await units_of_work.read(
+    sessions, callable_tool = await units_of_work.read(
         _find_tool, app_name, tool, ToolQuery(request.GET).read()["agent"]
     )
-    scope = _read_scope(request)
+    target = partial_target(request)
+    scope = target if re.fullmatch(r"[\w-]{1,100}", target) else SCOPE
     is_call = request.method == "POST"
-    form = ToolCallForm(found.schema, request.POST if is_call else None, auto_id=f"{scope}-%s")
+    form = ToolCallForm(callable_tool.schema, request.POST if is_call else None, auto_id=f"{scope}-%s")
     context: dict[str, Any] = {"outcome": None, "problem": None}
     status = 200
     if is_call:
         status = 422
         if form.is_valid():
-            context |= await _call(form, app_name, found)
+            context |= await _call(form, app_name, callable_tool)
             status = 422 if context["problem"] else 200
     context |= {
         "app_name": app_name,
-        "tool": found,
+        "tool": callable_tool,
         "form": form,
         "scope": scope,
         "field_scope": f"{scope}-",
         "sessions": sessions,
         "url": f"{seg_reverse('tool-call', app_name=app_name, tool=tool)}?{request.GET.urlencode()}",
     }
-    template = PAGE if scope == SCOPE and not _is_part(request) else f"{PAGE}#call"
+    template = f"{PAGE}#call" if target else PAGE
     return await sync_to_async(render)(request, template, context, status=status)
 
 
-async def _call(form: ToolCallForm, app_name: str, found: CallableTool) -> dict[str, Any]:
+async def _call(form: ToolCallForm, app_name: str, callable_tool: CallableTool) -> dict[str, Any]:
     """Call a tool and return the context of its outcome, or of the problem that prevented it."""
     try:
-        call = form.call_body(found.name, found.agent)
+        call = form.call_body(callable_tool.name, callable_tool.agent)
         if (pk := form.cleaned_data["from_session"]) is not None:
             call |= await units_of_work.read(read_session, pk, app_name)
         outcome = await call_tool(app_name, call)
@@ -88,23 +92,11 @@ def _find_tool(app_name: str, name: str, agent_name: str) -> tuple[list[AgentSes
     agent = overview.require_agent(app_name)
     newest = listing.list_sessions(listing.SessionFilter(app=app_name)).order_by("-updated_at", "-pk")
     sessions = list(newest[:SESSIONS_OFFERED])
-    found = find_callable_tool(agent.tree, sessions, name, agent_name) if agent.tree else None
-    if found is None:
+    callable_tool = find_callable_tool(agent.tree, sessions, name, agent_name) if agent.tree else None
+    if callable_tool is None:
         raise NotFound(
             f"The description of agent {app_name!r} has no tool {name!r}.",
             hint="Open the agent's page, which loads the agent and lists its tools. Those of a toolset are known from"
             " the newest recorded model request.",
         )
-    return sessions, found
-
-
-def _is_part(request: HttpRequest) -> bool:
-    """Tell whether htmx requests the form and not the page."""
-    htmx = getattr(request, "htmx", None)
-    return bool(htmx and not htmx.boosted and not htmx.history_restore_request)
-
-
-def _read_scope(request: HttpRequest) -> str:
-    """Return the id of the element that the response fills: ids of controls begin with it."""
-    target = request.htmx.target if _is_part(request) else ""  # type: ignore[attr-defined]
-    return target if re.fullmatch(r"[\w-]{1,100}", target or "") else SCOPE
+    return sessions, callable_tool
