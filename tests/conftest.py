@@ -98,8 +98,8 @@ def module_order(seed: str) -> Callable[[str], float]:
     return lambda name: random.Random(seed + name.partition("::")[0]).random()
 
 
-def half_of_module(name: str) -> int:
-    """Return the half, 0 or 1, in which the module of a test is."""
+def assign_half(name: str) -> int:
+    """Return the half of the modules, 0 or 1, that the test of this name belongs to."""
     return crc32(name.partition("::")[0].encode()) % 2
 
 
@@ -109,8 +109,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     `FIRST` comes first. With a seed, the modules come in its order, each with its tests in theirs.
     """
     if HALF:
-        left_out = [item for item in items if half_of_module(item.nodeid) != int(HALF)]
-        items[:] = [item for item in items if half_of_module(item.nodeid) == int(HALF)]
+        left_out = [item for item in items if assign_half(item.nodeid) != int(HALF)]
+        items[:] = [item for item in items if assign_half(item.nodeid) == int(HALF)]
         config.hook.pytest_deselected(items=left_out)
     if SEED:
         key = module_order(SEED)

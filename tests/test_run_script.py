@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import half_of_module, module_order
+from tests.conftest import assign_half, module_order
 
 SCRIPT = Path(__file__).parent / "run"
 
@@ -70,9 +70,9 @@ def test_modules_come_in_the_order_of_a_seed_with_their_tests():
 
 def test_halves_have_whole_modules_and_about_as_many_each():
     modules = [f"tests/{path.name}" for path in SCRIPT.parent.rglob("test_*.py")]
-    first_half = [module for module in modules if half_of_module(module) == 0]
+    first_half = [module for module in modules if assign_half(module) == 0]
     assert 0.4 < len(first_half) / len(modules) < 0.6
-    assert all(half_of_module(f"{module}::a[1]") == half_of_module(f"{module}::b") for module in modules)
+    assert all(assign_half(f"{module}::a[1]") == assign_half(f"{module}::b") for module in modules)
 
 
 @pytest.mark.parametrize("half", ["0", "1"])
@@ -92,4 +92,4 @@ def test_run_of_a_half_leaves_out_the_modules_of_the_other(half: str):
         text=True,
     )
     collected = {line.partition("::")[0] for line in done.stdout.splitlines() if "::" in line}
-    assert collected == {file for file in files if half_of_module(file) == int(half)}
+    assert collected == {file for file in files if assign_half(file) == int(half)}

@@ -65,7 +65,7 @@ class ToolCallForm(forms.Form):
         max_value=MAX_LIMIT_S,
         initial=f"{DEFAULT_LIMIT_S:g}",
         widget=forms.TextInput,
-        help_text=f"From 1 to {MAX_LIMIT_S:g}. Then the call is cancelled. A tool that blocks its process has 60.",
+        help_text=f"From 1 to {MAX_LIMIT_S:g}. Then the call is cancelled. One that blocks its process has 60 s.",
     )
 
     def __init__(self, schema: Mapping[str, Any], posted: QueryDict | None = None, **options: Any) -> None:

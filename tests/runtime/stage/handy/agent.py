@@ -132,7 +132,7 @@ class Lost(BaseToolset):
 
 
 helper = LlmAgent(name="helper", model=Acting(), tools=[fail])
-asked = LlmAgent(name="asked", description="Answers.", model=Acting())
+answering_agent = LlmAgent(name="asked", description="Answers.", model=Acting())
 
 root_agent = LlmAgent(
     name="handy",
@@ -155,7 +155,7 @@ root_agent = LlmAgent(
         LongRunningFunctionTool(wait_for_person),
         BrokenTool(name="broken", description="Cannot declare itself."),
         OddTool(name="odd", description="Has an odd schema."),
-        AgentTool(asked),
+        AgentTool(answering_agent),
         google_search,
         Dice(tool_name_prefix="dice"),
         Lost(),
