@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import find_free_port
 from tests.required_programs import missing
 
 PATIENCE_S = 240
@@ -26,8 +26,7 @@ class Cluster:
 
     def __init__(self, binaries: Path, folder: Path) -> None:
         self._binaries, self._data = binaries, folder / "data"
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._port = free.getsockname()[1]
+        self._port = find_free_port()
         self._run("initdb", "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C")
         self._options = (
             f"-p {self._port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off -c max_connections=400"

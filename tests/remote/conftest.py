@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +69,6 @@ async def serve_remote(app: Any, name: str = "far") -> AsyncIterator[Runtimes]:
         connect_runtimes(f"{name}=http://{address}") as runtimes,
     ):
         yield runtimes
-
-
-def free_port() -> int:
-    """Return a port on which nothing listens."""
-    with closing(socket.socket()) as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 async def wait_for_end(run_id: str) -> Run:

@@ -23,9 +23,9 @@ from sessions_app.store.database import units_of_work
 from sessions_app.store.models import Event
 from sessions_app.store.session_key import SessionKey
 from tests.pages.html import parse
+from tests.ports import find_free_port
 from tests.remote.conftest import (
     connect_runtimes,
-    free_port,
     serve_remote,
     start_run,
     the_session,
@@ -50,7 +50,7 @@ def answering(*answers: tuple[str, Any]) -> Starlette:
 
 
 async def test_unreachable_server_is_shown_and_detected_when_it_starts(store, web):
-    port = free_port()
+    port = find_free_port()
     remote = JavaScript()
     async with connect_runtimes(f"far=http://127.0.0.1:{port}") as runtimes:
         [status] = remotes.all_remotes()

@@ -24,10 +24,10 @@ from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentCard, Event
 from tests.api.live_sockets import LIVE_AGENTS, closing_of, ended_run, next_agent_text, text_message
 from tests.patience import PATIENCE_S
+from tests.ports import find_free_port
 from tests.remote.conftest import (
     EXAMPLES,
     connect_runtimes,
-    free_port,
     start_run,
     the_session,
     wait_for_end,
@@ -71,7 +71,7 @@ def wait_for(url: str) -> None:
 @contextmanager
 def python_server(agents: Path = EXAMPLES) -> Iterator[str]:
     """Run `adk api_server` on a folder of agents, with its sessions in memory."""
-    port = free_port()
+    port = find_free_port()
     adk = [sys.executable, "-c", "from google.adk.cli import main; main()", "api_server", "--port", str(port)]
     # By itself it leaves files beside the agents.
     memory = ["--session_service_uri", "memory://", "--artifact_service_uri", "memory://"]
@@ -93,7 +93,7 @@ def javascript(tmp_path: Path) -> Iterator[str]:
     shutil.copy(AGENT, agent / "agent.js")
     (tmp_path / "node_modules").symlink_to(modules)
     (tmp_path / "package.json").write_text('{"type": "module"}')
-    port = free_port()
+    port = find_free_port()
     adk = str(modules / ".bin" / "adk")
     with process([node, adk, "api_server", "-h", "127.0.0.1", "-p", str(port), "agents"], cwd=tmp_path):
         wait_for(f"http://127.0.0.1:{port}")
@@ -239,7 +239,7 @@ class Web:
 
 
 def test_the_web_serves_remote_agents_without_a_folder(tmp_path):
-    off = free_port()
+    off = find_free_port()
     with python_server() as url:
         more = f"off=http://ann:hunter2@127.0.0.1:{off}"
         web = Web("--runtime", f"py={url}", store=tmp_path / "web.sqlite3", DEVUI_RUNTIMES=more)

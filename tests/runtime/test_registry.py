@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import os
-import socket
 import sqlite3
 import sys
 import time
@@ -16,6 +15,7 @@ import pytest
 
 from tests import forked_processes
 from tests.patience import PATIENCE_S
+from tests.ports import find_free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = "from devui.runtime.registry import register\n\nregister()\n"
@@ -57,8 +57,7 @@ def store(tmp_path: Path) -> Path:
 @pytest.fixture
 def adk(agents: Path, store: Path) -> Iterator[httpx.Client]:
     """A client of `adk api_server` on the store."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = find_free_port()
     kinds = ("session", "artifact", "memory")
     uris = [f"--{kind}_service_uri=devui://" for kind in kinds]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "DATABASE_URL": f"sqlite:///{store}"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 import sys
 import uuid
@@ -15,6 +14,7 @@ import httpx
 import psycopg
 
 from tests.patience import PATIENCE_S
+from tests.ports import find_free_port
 from tests.runtime.web_command import ROOT
 from tests.workers.conftest import agents_of_team
 from tests.workers.team import Member, postgres_server, read_rows, team_environment
@@ -35,7 +35,7 @@ class OwnTeam:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name or f"test_team_{uuid.uuid4().hex[:12]}"
-        self.port = port or free_port()
+        self.port = port or find_free_port()
         self.database = f"{postgres_server()}/{self.name}"
         self.environment = {**team_environment(self.database, folder), **(environment or {})}
         log = folder / "team.log"
@@ -92,18 +92,6 @@ class OwnTeam:
 
 def command(*arguments: str) -> list[str]:
     return [sys.executable, str(ROOT / "manage.py"), *arguments]
-
-
-def free_port() -> int:
-    """Return a port with a free successor."""
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as first:
-            port = first.getsockname()[1]
-            try:
-                socket.create_server(("127.0.0.1", port + 1)).close()
-            except OSError:
-                continue
-            return int(port)
 
 
 def browser(url: str, name: str, password: str = PASSWORD) -> httpx.Client:

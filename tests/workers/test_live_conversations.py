@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import socket
 from pathlib import Path
 
 import httpx
@@ -14,6 +13,7 @@ from websockets.asyncio.client import connect
 
 from tests.api.live_sockets import LIVE_AGENTS, closing_of, next_agent_text, text_message
 from tests.patience import PATIENCE_S
+from tests.ports import find_free_port
 from tests.workers.conftest import agents_of_team
 from tests.workers.team import Team, own_database, wait_for
 
@@ -36,12 +36,6 @@ root_agent = LlmAgent(
 """
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
-
-
 @pytest.fixture(scope="module")
 def talking_team(tmp_path_factory):
     """Two web processes, and a worker that listens on all addresses and advertises one."""
@@ -50,7 +44,7 @@ def talking_team(tmp_path_factory):
     shutil.copytree(LIVE_AGENTS, agents, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     (agents / "careful").mkdir()
     Path(agents / "careful" / "agent.py").write_text(CAREFUL)
-    port = free_port()
+    port = find_free_port()
     with own_database() as database:
         team = Team(folder, database, agents)
         try:
