@@ -14,6 +14,8 @@ TRY_MODEL_CALL = AccessRule(Role.RUNNER, form_field="action", variants={"run": R
 ORDER_VARIANTS = AccessRule(Role.RUNNER, form_field="action", variants={"run": RUN_EVALS})
 """Other buttons of the form change only the form."""
 
+READ_AGENT_FILES = AccessRule(Role.ADMIN)
+SAVE_VARIANT = AccessRule(Role.ADMIN, "edit", "agent")
 RENAME_PLAYGROUND_RUN = AccessRule(Role.RUNNER, "rename", "playground run")
 DELETE_PLAYGROUND_RUN = AccessRule(Role.ADMIN, "delete", "playground run")
 DELETE_RUN = AccessRule(Role.ADMIN, "delete", "eval run")

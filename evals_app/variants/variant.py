@@ -13,7 +13,7 @@ from typing import Any, Self
 from evals_app.files.plain_yaml import dump_yaml
 from evals_app.models import EvalRun
 from sessions_app.store import scopes
-from sessions_app.store.errors import BadInput
+from sessions_app.store.errors import BadInput, NotFound
 
 MAX_VARIANTS = 4
 """Most variants that are compared with one run of the original."""
@@ -66,6 +66,19 @@ class Variant:
 def read_run_variant(run: EvalRun) -> Variant | None:
     """Return the variant of a run; None for a run of the original."""
     return Variant.from_json(run.variant) if run.variant else None
+
+
+def require_run_variant(run: EvalRun) -> Variant:
+    """Return the variant of a run.
+
+    Raises:
+        NotFound: the run is of the original.
+    """
+    if variant := read_run_variant(run):
+        return variant
+    raise NotFound(
+        f"Run {run.pk} has no variant: it ran the original agent.", hint="Open the run of a variant."
+    )
 
 
 def require_few_variants(count: int) -> None:

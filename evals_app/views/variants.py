@@ -23,7 +23,7 @@ from evals_app.runs.rerun import HasChanged
 from evals_app.runs.run_form import RunForm
 from evals_app.runs.variant_orders import list_variant_runs, order_with_variants, require_applicable
 from evals_app.variants.original_agents import OriginalAgent, hash_agents, read_original_agents
-from evals_app.variants.variant import MAX_VARIANTS, Variant, read_run_variant
+from evals_app.variants.variant import MAX_VARIANTS, Variant, read_run_variant, require_run_variant
 from evals_app.variants.variant_form import (
     VariantForm,
     add_draft,
@@ -82,11 +82,7 @@ def download(request: HttpRequest, run_id: str) -> HttpResponse:
     Raises:
         NotFound: no such run, or it is of the original.
     """
-    variant = read_run_variant(run_summary.find_run(run_id))
-    if variant is None:
-        raise NotFound(
-            f"Run {run_id} has no variant: it ran the original agent.", hint="Open the run of a variant."
-        )
+    variant = require_run_variant(run_summary.find_run(run_id))
     response = HttpResponse(variant.file_text, content_type="application/yaml; charset=utf-8")
     name = f"{slugify(variant.name) or 'variant'}.yaml"
     response.headers["Content-Disposition"] = content_disposition_header(True, name) or "attachment"

@@ -125,6 +125,16 @@ def outcome_of_a_tool(page: Page) -> None:
     expect(page.locator(".tool-outcome")).to_be_visible()
 
 
+def saved_variant(page: Page) -> None:
+    page.goto("/evals/weather/lookups/variants/?case=one_city")
+    page.get_by_label("Instruction of weather, variant 1").fill("Answer in Fahrenheit.")
+    page.get_by_role("button", name="Run original and 1 variant").click()
+    page.wait_for_url("**/evals/runs/**")
+    page.locator("#variants thead").get_by_role("link").click()
+    page.get_by_role("link", name="Save to file").click()
+    expect(page.locator(".file-diff")).to_be_visible()
+
+
 def simulated_case(page: Page) -> None:
     page.goto("/evals/weather/lookups/case/")
     page.get_by_label("simulated: a model plays the user").check()
@@ -327,6 +337,7 @@ PLACES = {
     "removal of an evalset": Place("evalset-delete", address("/evals/weather/lookups/delete/")),
     "plan of a run": Place("evalset-plan", address("/evals/weather/lookups/plan/")),
     "changed agent": Place("evalset-variants", address("/evals/weather/lookups/variants/")),
+    "saved variant": Place("eval-run-variant-save", saved_variant),
     "versions": Place("evalset-versions", address("/evals/weather/lookups/versions/")),
     "new evalset": Place("eval-new", address("/evals/new/")),
     "uploaded evalsets": Place("eval-upload", address("/evals/upload/")),

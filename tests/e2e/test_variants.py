@@ -56,6 +56,10 @@ def test_user_sees_which_of_two_changed_instructions_repairs_a_failing_case(
     path = download.value.path().with_suffix(".yaml")
     download.value.save_as(path)
     assert list(read_variant(path).patch["shop"]) == ["instruction"]
+    address = page.url
+    page.get_by_role("link", name="Save to file").click()
+    expect(page.locator(".file-diff .added")).to_contain_text("tier: gold")
+    page.goto(address)
     page.get_by_role("link", name="Change and run again").click()
     expect(page.get_by_label("Instruction of shop, variant 1")).to_have_value(re.compile("tier: gold"))
     expect(page.get_by_label("Tools", exact=True)).to_have_value("recorded")
