@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from evals_app.analysis.case_verdicts import Verdict
 from evals_app.analysis.comparison import Comparison, compare
 from evals_app.analysis.outcomes import CaseKey, Outcomes, PastRun, Sameness
+from evals_app.analysis.whole_run import DEFAULT_LEVEL
 
 BASELINE = Sameness(code="baseline", models="m", data="d", judged_by="j")
 CHANGED = replace(BASELINE, code="changed")
@@ -25,6 +26,8 @@ class World:
     Attributes:
         days: standard deviation of the logit of pass rates between runs: good and bad days.
         shared: share of the repetitions of a run that repeat one answer of their case.
+        variants: number of runs that are compared with the run before, at the level shared between them. A draw counts
+            as one of them that regressed, if there is one.
     """
 
     before: Sequence[float]
@@ -35,6 +38,7 @@ class World:
     days: float = 0.0
     shared: float = 0.0
     follows_advice: bool = False
+    variants: int = 1
 
 
 @dataclass
@@ -77,6 +81,8 @@ def _judge(world: World, repetitions: int, source: random.Random) -> Comparison 
         key: [PastRun(run[key].same, run[key].passed, run[key].failed, run[key].run) for run in past[1:]]
         for key in before
     }
+    if world.variants > 1:
+        return _judge_variants(source, world, repetitions, before, history)
     after = _draw_run(source, world, world.after, repetitions, now, "now")
     result = compare(before, after, history)
     if world.follows_advice:
@@ -85,6 +91,22 @@ def _judge(world: World, repetitions: int, source: random.Random) -> Comparison 
         return result
     fresh = _draw_run(source, world, world.after, world.confirm, now, "fresh")
     return compare(before, after, history, fresh={case.key: fresh[case.key] for case in result.to_confirm})
+
+
+def _judge_variants(
+    source: random.Random,
+    world: World,
+    repetitions: int,
+    before: dict[CaseKey, Outcomes],
+    history: dict[CaseKey, list[PastRun]],
+) -> Comparison:
+    """Judge the runs of variants as `baselines.compare_runs` does; return one that regressed, else the last."""
+    for number in range(world.variants):
+        after = _draw_run(source, world, world.after, repetitions, CHANGED, f"variant {number}")
+        result = compare(before, after, history, level=DEFAULT_LEVEL / world.variants)
+        if result.regressions:
+            break
+    return result
 
 
 def _follow_advice(

@@ -110,6 +110,7 @@ FALSE_ALARM_ROWS = [
     *unchanged("20 cases at 0.9, confirmed 5 times", [0.9] * 20, confirm=5),
     *unchanged("60 cases at 0.9", [0.9] * 60, 3),
     *unchanged("200 cases at 0.9", [0.9] * 200, 8),
+    *unchanged("20 cases at 0.9, four variants", [0.9] * 20, 2, variants=4),
     *unchanged("20 cases at 0.5, same code", [0.5] * 20, is_same_code=True),
     *_dependent_rows(),
 ]
@@ -166,6 +167,11 @@ DROP_ROWS = [
         "one of 20: 0.9 to 0, 6 earlier runs, confirmed 5 times",
         World([0.9] * 20, dropped([0.9] * 20, 0.0), 6, confirm=5),
         {1: 70, 2: 87},
+    ),
+    Row(
+        "one of 20: 1.0 to 0, 6 earlier runs, four variants",
+        World([1.0] * 20, dropped([1.0] * 20, 0.0), 6, variants=4),
+        {3: 100, 5: 100, 10: 100},
     ),
     *(
         Row(
