@@ -35,12 +35,12 @@ OPTIONAL = ("static_instruction", "global_instruction")
 
 @dataclass(frozen=True)
 class OriginalField:
-    """A field of an agent. `fixed`: why a form cannot change it; `note`: what else is known of its value."""
+    """A field of an agent. `fixed_reason`: why a form cannot change it; `note`: what else is known of its value."""
 
     name: str
     label: str
     value: str
-    fixed: str = ""
+    fixed_reason: str = ""
     note: str = ""
 
     @property
@@ -56,22 +56,22 @@ class OriginalField:
 
 @dataclass(frozen=True)
 class OriginalTool:
-    """A tool of an agent, or a toolset. `fixed`: why a form cannot change it."""
+    """A tool of an agent, or a toolset. `fixed_reason`: why a form cannot change it."""
 
     name: str
     description: str
-    fixed: str = ""
+    fixed_reason: str = ""
 
 
 @dataclass(frozen=True)
 class OriginalAgent:
-    """An agent with the fields and tools that a variant may change. `fixed`: why a form cannot change it."""
+    """An agent with the fields and tools that a variant may change. `fixed_reason`: why a form cannot change it."""
 
     name: str
     type: str
     fields: tuple[OriginalField, ...] = ()
     tools: tuple[OriginalTool, ...] = ()
-    fixed: str = ""
+    fixed_reason: str = ""
 
 
 def read_original_agents(description: Mapping[str, Any]) -> list[OriginalAgent]:
@@ -104,10 +104,10 @@ def _read_agent(name: str, nodes: list[Mapping[str, Any]]) -> OriginalAgent:
     node = nodes[0]
     agent_type = node.get("type") or ""
     if len(nodes) > 1:
-        return OriginalAgent(name, agent_type, fixed=f"{len(nodes)} agents have this name.")
+        return OriginalAgent(name, agent_type, fixed_reason=f"{len(nodes)} agents have this name.")
     if node.get("problem") or "callbacks" not in node:
         reason = node.get("problem") or f"A {agent_type} cannot be varied: its nodes are code."
-        return OriginalAgent(name, agent_type, fixed=str(reason))
+        return OriginalAgent(name, agent_type, fixed_reason=str(reason))
     tools = tuple(_read_tool(tool) for tool in node.get("tools") or [])
     return OriginalAgent(name, agent_type, tuple(_iter_fields(node)), tools)
 
@@ -143,13 +143,15 @@ def _describe_model(node: Mapping[str, Any]) -> str:
 
 def _read_config(config: Mapping[str, Any], label: str) -> OriginalField:
     values = {name: value for name, value in config.items() if name not in {"http_options", "tools"}}
-    fixed = "Its config has tools of its own: change its code." if config.get("tools") else ""
-    return OriginalField(CONFIG, label, dump_yaml(values) if values else "", fixed)
+    fixed_reason = "Its config has tools of its own: change its code." if config.get("tools") else ""
+    return OriginalField(CONFIG, label, dump_yaml(values) if values else "", fixed_reason)
 
 
 def _read_tool(tool: Mapping[str, Any]) -> OriginalTool:
     name, description = tool.get("name") or "", replace_surrogates(tool.get("description") or "")
     if tool.get("type") == "toolset":
         return OriginalTool(name, "", "A toolset: its tools are known only while the agent runs.")
-    fixed = "Its description is longer than the form can show." if len(description) >= TRUNCATED else ""
-    return OriginalTool(name, description, fixed)
+    fixed_reason = (
+        "Its description is longer than the form can show." if len(description) >= TRUNCATED else ""
+    )
+    return OriginalTool(name, description, fixed_reason)

@@ -170,7 +170,7 @@ def _read_draft(
         key
         for agent in agents
         for tool in agent.tools
-        if f"{prefix}{(key := f'{agent.name}.{OFFERED}.{tool.name}')}" not in data and not tool.fixed
+        if f"{prefix}{(key := f'{agent.name}.{OFFERED}.{tool.name}')}" not in data and not tool.fixed_reason
     }
     name, note = data.get(f"{prefix}name", "").strip(), _normalize(data.get(f"{prefix}note", ""))
     return VariantDraft(name, note, texts, frozenset(removed))
@@ -179,13 +179,13 @@ def _read_draft(
 def _iter_originals(agents: Sequence[OriginalAgent]) -> Iterator[tuple[str, str, bool]]:
     """Yield the key and the original's text of each input that can be changed, and whether the text is YAML."""
     for agent in agents:
-        if agent.fixed:
+        if agent.fixed_reason:
             continue
         for original in agent.fields:
-            if not original.fixed:
+            if not original.fixed_reason:
                 yield f"{agent.name}.{original.name}", original.value, original.name == CONFIG
         for tool in agent.tools:
-            if not tool.fixed:
+            if not tool.fixed_reason:
                 yield f"{agent.name}.tool.{tool.name}", tool.description, False
         yield f"{agent.name}.{OTHER}", "", True
 
@@ -207,7 +207,7 @@ def draft_variant(variant: Variant, agents: Sequence[OriginalAgent]) -> VariantD
     Raises:
         BadInput: it changes an agent that the form does not have.
     """
-    by_name = {agent.name: agent for agent in agents if not agent.fixed}
+    by_name = {agent.name: agent for agent in agents if not agent.fixed_reason}
     texts: dict[str, str] = {}
     removed: set[str] = set()
     for name, changes in variant.patch.items():
@@ -224,8 +224,8 @@ def draft_variant(variant: Variant, agents: Sequence[OriginalAgent]) -> VariantD
 
 def _draft_agent(agent: OriginalAgent, changes: Mapping[str, Any]) -> tuple[dict[str, str], set[str]]:
     """Return the texts and removed tools of the changes of an agent."""
-    open_fields = {original.name for original in agent.fields if not original.fixed}
-    tools = {tool.name for tool in agent.tools if not tool.fixed}
+    open_fields = {original.name for original in agent.fields if not original.fixed_reason}
+    tools = {tool.name for tool in agent.tools if not tool.fixed_reason}
     texts: dict[str, str] = {}
     others: dict[str, Any] = {}
     removed: set[str] = set()
@@ -257,7 +257,7 @@ def parse_form(form: VariantForm) -> list[Variant]:
         patch = {
             agent.name: changes
             for agent in form.agents
-            if not agent.fixed and (changes := _read_changes(agent, draft, subject))
+            if not agent.fixed_reason and (changes := _read_changes(agent, draft, subject))
         }
         if not patch:
             raise BadInput(

@@ -105,10 +105,10 @@ def test_form_has_the_fields_that_a_variant_may_replace(originals):
         "generate_content_config": "temperature: 0.5\n",
         "description": "",
     }
-    assert by_name["poet"].fields[0].fixed == "The function <lambda>: change its code."
+    assert by_name["poet"].fields[0].fixed_reason == "The function <lambda>: change its code."
     tools = {tool.name: tool for tool in by_name["thermo"].tools}
     assert tools["find"].description == "Find a city."
-    assert tools["Far"].fixed == "A toolset: its tools are known only while the agent runs."
+    assert tools["Far"].fixed_reason == "A toolset: its tools are known only while the agent runs."
 
 
 def test_only_changed_fields_become_part_of_the_variant(originals):
@@ -301,8 +301,8 @@ def test_text_that_the_description_cuts_is_shown_but_not_changed():
     agent = LlmAgent(name="long", instruction="x" * 1_000_000, description="d" * (MAX_TEXT - 1))
     [original] = read_original_agents(describe(agent, None, "app"))
     instruction, description = (original.fields[number] for number in (0, 3))
-    assert instruction.fixed == "Longer than 30,000 characters: write a variant file."
-    assert (description.name, description.fixed) == ("description", "")
+    assert instruction.fixed_reason == "Longer than 30,000 characters: write a variant file."
+    assert (description.name, description.fixed_reason) == ("description", "")
 
 
 def test_hash_of_the_agents_follows_what_the_form_shows(originals):
