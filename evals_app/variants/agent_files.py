@@ -19,7 +19,7 @@ from evals_app.files.file_changes import agents_folder, write_error
 from evals_app.files.pairing import is_same_json
 from evals_app.files.parsing import read_text
 from evals_app.files.plain_yaml import dump_yaml, load_yaml
-from evals_app.variants.python_source import Literal, NotLiteral, PythonSource
+from evals_app.variants.python_source import FieldValue, NotReplaceable, PythonSource
 from evals_app.variants.variant import Variant
 from sessions_app.agents.folder import code_below
 from sessions_app.store.errors import DevUIError
@@ -68,7 +68,7 @@ class UnsavedField:
 
     Attributes:
         agent, field: what it is.
-        reason: why it is not saved; a sentence.
+        reason: why it is not saved, such as "its value is code".
         text: its new value: the text itself, else YAML.
         location: file and line of the agent's definition; empty if unknown.
     """
@@ -88,7 +88,7 @@ class SavePlan:
     unsaved: tuple[UnsavedField, ...]
 
     @property
-    def mark(self) -> str:
+    def digest(self) -> str:
         """Digest of the changes."""
         parts = (part for change in self.changes for part in (change.shown_as, change.before, change.after))
         return text_digest("\n".join(map(text_digest, parts)))
@@ -111,19 +111,19 @@ class YamlSource:
         """Return the first line if the file defines the agent, else None."""
         return 1 if self._document.get("name") == agent_name else None
 
-    def find_value(self, agent_name: str, field: str) -> Literal | None:
+    def find_value(self, agent_name: str, field: str) -> FieldValue | None:
         """Return the value of a field of an agent, set or not; None if the file defines another agent.
 
         Raises:
-            NotLiteral: YAML agents do not have the field.
+            NotReplaceable: YAML agents do not have the field.
         """
         if self._document.get("name") != agent_name:
             return None
         if field not in YAML_FIELDS:
-            raise NotLiteral("YAML agents do not have it")
-        return Literal(field, self._document.get(field))
+            raise NotReplaceable("YAML agents do not have it")
+        return FieldValue(field, self._document.get(field))
 
-    def replace(self, changes: Iterable[tuple[Literal, Any]]) -> str:
+    def replace(self, changes: Iterable[tuple[FieldValue, Any]]) -> str:
         """Return the text with new values of fields.
 
         Raises:
@@ -144,30 +144,30 @@ AgentSource = PythonSource | YamlSource
 SOURCES: Mapping[str, type[AgentSource]] = {".py": PythonSource, ".yaml": YamlSource, ".yml": YamlSource}
 
 
-def plan_save(app_name: str, variant: Variant) -> SavePlan:
+def plan_changes(app_name: str, variant: Variant) -> SavePlan:
     """Return what saving a variant would change of its agent's files. Nothing is written.
 
     Raises:
         NotFound: the server has no folder of agents, or the app is not in it.
     """
     sources = _read_sources(app_name)
-    changes: dict[Path, list[tuple[Literal, Any]]] = defaultdict(list)
+    changes: dict[Path, list[tuple[FieldValue, Any]]] = defaultdict(list)
     unsaved = []
     for agent, fields in variant.patch.items():
         for field, value in fields.items():
             try:
                 path, literal = _find_value(sources, agent, field)
-                _require_writable(sources[path], literal, value)
+                _require_replaceable(sources[path], literal, value)
                 changes[path].append((literal, value))
-            except NotLiteral as error:
+            except NotReplaceable as error:
                 unsaved.append(_describe_unsaved(sources, agent, field, value, error))
     root = agents_folder().root
     files = [_plan_file(path, root, sources[path], changed) for path, changed in changes.items()]
     return SavePlan(tuple(file for file in files if file.before != file.after), tuple(unsaved))
 
 
-def save_plan(plan: SavePlan) -> None:
-    """Write the changes of a plan.
+def write_changes(plan: SavePlan) -> None:
+    """Write the changes of a plan, file by file: what is written before an error stays.
 
     Raises:
         FileChanged: a file has changed since the plan was made.
@@ -197,40 +197,40 @@ def _read_sources(app_name: str) -> dict[Path, AgentSource]:
     return sources
 
 
-def _find_value(sources: Mapping[Path, AgentSource], agent: str, field: str) -> tuple[Path, Literal]:
+def _find_value(sources: Mapping[Path, AgentSource], agent: str, field: str) -> tuple[Path, FieldValue]:
     """Return the literal of a field, and the path of its file.
 
     Raises:
-        NotLiteral: there is none, or several files define the agent.
+        NotReplaceable: there is none, or several files define the agent.
     """
     if field in CODE_FIELDS:
-        raise NotLiteral("its value is code")
-    found = [
+        raise NotReplaceable("its value is code")
+    matches = [
         (path, literal)
         for path, source in sources.items()
         if (literal := source.find_value(agent, field)) is not None
     ]
-    if len(found) > 1:
-        raise NotLiteral(f"{len(found)} files define an agent of this name")
-    if not found:
-        raise NotLiteral("the agent's code does not set it by name")
-    return found[0]
+    if len(matches) > 1:
+        raise NotReplaceable(f"{len(matches)} files define an agent of this name")
+    if not matches:
+        raise NotReplaceable("the agent's code does not set it by name")
+    return matches[0]
 
 
-def _require_writable(source: AgentSource, literal: Literal, value: Any) -> None:
+def _require_replaceable(source: AgentSource, literal: FieldValue, value: Any) -> None:
     """Require that a value can replace a literal.
 
     Raises:
-        NotLiteral: it cannot.
+        NotReplaceable: it cannot.
     """
     try:
         source.replace([(literal, value)])
     except ValueError as error:
-        raise NotLiteral(str(error)) from error
+        raise NotReplaceable(str(error)) from error
 
 
 def _describe_unsaved(
-    sources: Mapping[Path, AgentSource], agent: str, field: str, value: Any, reason: NotLiteral
+    sources: Mapping[Path, AgentSource], agent: str, field: str, value: Any, reason: NotReplaceable
 ) -> UnsavedField:
     text = value if isinstance(value, str) else dump_yaml({field: value}).rstrip("\n")
     root = agents_folder().root.resolve()
@@ -241,7 +241,7 @@ def _describe_unsaved(
 
 
 def _plan_file(
-    path: Path, root: Path, source: AgentSource, changes: Sequence[tuple[Literal, Any]]
+    path: Path, root: Path, source: AgentSource, changes: Sequence[tuple[FieldValue, Any]]
 ) -> FileChange:
     after = source.replace(
         (literal, value) for literal, value in changes if not is_same_json(literal.value, value)

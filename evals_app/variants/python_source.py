@@ -17,13 +17,13 @@ LINE_LENGTH = 100
 """Characters of a line from which on a text of several string literals is broken."""
 
 
-class NotLiteral(ValueError):
-    """The code sets a field, but its value cannot be replaced there; the message says why."""
+class NotReplaceable(ValueError):
+    """The value of a field cannot be replaced in the file; the message says why."""
 
 
 @dataclass(frozen=True)
-class Literal:
-    """The literal that a field of an agent has: its value, and where it starts and ends, in characters."""
+class FieldValue:
+    """The value that a field of an agent has in a file, and where its literal starts and ends, in characters."""
 
     field: str
     value: Any
@@ -46,31 +46,31 @@ class PythonSource:
             raise ValueError("its lines end in different ways")
         self._tree = ast.parse(self._code)
 
-    def find_value(self, agent_name: str, field: str) -> Literal | None:
+    def find_value(self, agent_name: str, field: str) -> FieldValue | None:
         """Return the literal that a field of an agent has; None if no call names the agent with this field.
 
         Raises:
-            NotLiteral: the code has the field, but its value is no literal of its own.
+            NotReplaceable: the code has the field, but its value is no literal of its own.
         """
         values = [value for call in self._find_calls(agent_name) if (value := _find_keyword(call, field))]
         if not values:
             return None
         if len(values) > 1:
-            raise NotLiteral(f"{len(values)} calls of the file have the name {agent_name!r}")
+            raise NotReplaceable(f"{len(values)} calls of the file have the name {agent_name!r}")
         value = self._follow_name(values[0])
         if not isinstance(value, ast.Constant) or not isinstance(
             value.value, str | bool | int | float | None
         ):
-            raise NotLiteral("its value is an expression")
+            raise NotReplaceable("its value is an expression")
         start = self._offset(value.lineno, value.col_offset)
         end = self._offset(value.end_lineno or value.lineno, value.end_col_offset or 0)
-        return Literal(field, value.value, start, end)
+        return FieldValue(field, value.value, start, end)
 
     def find_line(self, agent_name: str) -> int | None:
         """Return the line of the first call that names an agent; None if there is none."""
         return next((call.lineno for call in self._find_calls(agent_name)), None)
 
-    def replace(self, changes: Iterable[tuple[Literal, Any]]) -> str:
+    def replace(self, changes: Iterable[tuple[FieldValue, Any]]) -> str:
         """Return the text with new values of literals.
 
         Raises:
@@ -94,7 +94,7 @@ class PythonSource:
         """Return the value of a name that the module sets once and reads once; other expressions as they are.
 
         Raises:
-            NotLiteral: the name is set or read elsewhere, too.
+            NotReplaceable: the name is set or read elsewhere, too.
         """
         if not isinstance(value, ast.Name):
             return value
@@ -106,9 +106,9 @@ class PythonSource:
             and value.id in {getattr(target, "id", "") for target in _list_targets(statement)}
         ]
         if len(values) != 1 or values[0] is None:
-            raise NotLiteral(f"its value is {value.id}, which the module does not set just once")
+            raise NotReplaceable(f"its value is {value.id}, which the module does not set just once")
         if len(uses) != 2:
-            raise NotLiteral(f"its value is {value.id}, which other code uses, too")
+            raise NotReplaceable(f"its value is {value.id}, which other code uses, too")
         return values[0]
 
     def _offset(self, line: int, column: int) -> int:

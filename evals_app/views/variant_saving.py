@@ -22,7 +22,7 @@ PAGE = "devui/evals/variant_save.html"
 
 
 def save(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Show what saving the variant of a run changes of its agent's files; a POST with its mark writes it.
+    """Show what saving the variant of a run changes of its agent's files; a POST with its digest writes it.
 
     Raises:
         NotFound: no such run, or it is of the original.
@@ -31,13 +31,13 @@ def save(request: HttpRequest, run_id: str) -> HttpResponse:
     variant = require_run_variant(run)
     has_changed = False
     try:
-        plan = agent_files.plan_save(run.evalset.app_name, variant)
+        plan = agent_files.plan_changes(run.evalset.app_name, variant)
         if request.method == "POST":
-            has_changed = plan.mark != request.POST.get("seen", "")
+            has_changed = plan.digest != request.POST.get("seen", "")
             if not has_changed:
-                return _save_plan(request, run, plan)
+                return _write_and_redirect(request, run, plan)
     except FileChanged:
-        plan, has_changed = agent_files.plan_save(run.evalset.app_name, variant), True
+        plan, has_changed = agent_files.plan_changes(run.evalset.app_name, variant), True
     except DevUIError as error:
         return _render(request, run, variant, error=error, status=422)
     return _render(
@@ -45,8 +45,8 @@ def save(request: HttpRequest, run_id: str) -> HttpResponse:
     )
 
 
-def _save_plan(request: HttpRequest, run: EvalRun, plan: SavePlan) -> HttpResponse:
-    agent_files.save_plan(plan)
+def _write_and_redirect(request: HttpRequest, run: EvalRun, plan: SavePlan) -> HttpResponse:
+    agent_files.write_changes(plan)
     note_object(request, run.evalset.app_name, *(change.shown_as for change in plan.changes))
     return redirect(f"{reverse('eval-run-variant-save', kwargs={'run_id': run.pk})}?saved=1")
 

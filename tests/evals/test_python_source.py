@@ -8,38 +8,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals_app.variants.python_source import NotLiteral, PythonSource, write_literal
+from evals_app.variants.python_source import NotReplaceable, PythonSource, write_literal
 
 
-def replaced(code: str, value: object, agent: str = "shop", field: str = "instruction") -> str:
+def replace_value(code: str, value: object, agent: str = "shop", field: str = "instruction") -> str:
     source = PythonSource(code)
     literal = source.find_value(agent, field)
     assert literal is not None
     return source.replace([(literal, value)])
 
 
-def reason(code: str, field: str = "instruction") -> str:
-    with pytest.raises(NotLiteral) as error:
+def read_refusal(code: str, field: str = "instruction") -> str:
+    with pytest.raises(NotReplaceable) as error:
         PythonSource(code).find_value("shop", field)
     return str(error.value)
 
 
 def test_value_in_the_call_is_replaced_with_its_quotes():
     code = "# é\nagent = Agent(name='shop', instruction='Sell.', model='m')  # ours\n"
-    assert replaced(code, "Don't sell.") == code.replace("'Sell.'", "'Don\\'t sell.'")
-    assert replaced(code, "new-model", field="model") == code.replace("'m'", "'new-model'")
+    assert replace_value(code, "Don't sell.") == code.replace("'Sell.'", "'Don\\'t sell.'")
+    assert replace_value(code, "new-model", field="model") == code.replace("'m'", "'new-model'")
 
 
 def test_value_of_a_module_name_is_replaced_where_it_is_set():
     code = 'TEXT = """\\\nSell.\n\ntier: {tier?}\n"""\n\nagent = Agent(name="shop", instruction=TEXT)\n'
-    assert replaced(code, "Sell.\n\ntier: gold\n") == code.replace("{tier?}", "gold")
+    assert replace_value(code, "Sell.\n\ntier: gold\n") == code.replace("{tier?}", "gold")
     annotated = code.replace("TEXT =", "TEXT: str =")
-    assert replaced(annotated, "Sell.\n\ntier: gold\n") == annotated.replace("{tier?}", "gold")
+    assert replace_value(annotated, "Sell.\n\ntier: gold\n") == annotated.replace("{tier?}", "gold")
 
 
 def test_joined_literals_stay_joined_and_within_the_line():
     code = 'agent = Agent(\n    name="shop",\n    instruction="Sell. "\n    "Smile.",\n)\n'
-    lines = replaced(code, "Sell things that people need. " * 6 + "\nSmile.").splitlines()
+    lines = replace_value(code, "Sell things that people need. " * 6 + "\nSmile.").splitlines()
     assert lines[0] == "agent = Agent("
     assert max(map(len, lines)) <= 120
     assert len(lines) > 5
@@ -48,13 +48,13 @@ def test_joined_literals_stay_joined_and_within_the_line():
 
 def test_line_ends_of_the_file_stay():
     code = "agent = Agent(\r\n    name='shop',\r\n    instruction='Sell.',\r\n)\r\n"
-    assert replaced(code, "Buy.") == code.replace("Sell.", "Buy.")
+    assert replace_value(code, "Buy.") == code.replace("Sell.", "Buy.")
 
 
 def test_scalars_are_replaced_too():
     code = "agent = Agent(name='shop', output_key=None, disallow_transfer_to_peers=False)\n"
-    assert replaced(code, "sold", field="output_key") == code.replace("None", '"sold"')
-    assert replaced(code, True, field="disallow_transfer_to_peers") == code.replace("False", "True")
+    assert replace_value(code, "sold", field="output_key") == code.replace("None", '"sold"')
+    assert replace_value(code, True, field="disallow_transfer_to_peers") == code.replace("False", "True")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_scalars_are_replaced_too():
     ],
 )
 def test_values_that_stand_in_no_literal_of_their_own_are_refused(code, words):
-    assert words in reason(code)
+    assert words in read_refusal(code)
 
 
 def test_fields_and_agents_that_the_code_does_not_set_are_not_found():
@@ -100,7 +100,7 @@ def test_any_text_is_written_as_itself_in_any_style(value, style, column):
 @given(value=st.text("ab\"'\\\n{} é😀\t\0\r", max_size=40), style=st.sampled_from(STYLES))
 def test_replacing_a_literal_changes_no_other_code(value, style):
     code = f"é = '😀'; agent = Agent(name='shop', instruction={style}, model='m')  # {{}}\nend = 1\n"
-    tree = ast.parse(replaced(code, value))
+    tree = ast.parse(replace_value(code, value))
     keywords = {keyword.arg: ast.literal_eval(keyword.value) for keyword in tree.body[1].value.keywords}
     assert keywords == {"name": "shop", "instruction": value, "model": "m"}
     assert len(tree.body) == 3

@@ -38,8 +38,8 @@ def agent_file(tmp_path, settings, db) -> Path:
     return file
 
 
-def save_url(**fields: object) -> str:
-    """Return the address of the page for a stored run of a variant of `counter`."""
+def create_variant_run(**fields: object) -> str:
+    """Store a run of a variant of `counter`; return the address of the page that saves it."""
     variant = Variant("gold for all", "", {"counter": fields})
     run = stored_runs.run(stored_runs.version(stored_runs.cases("a")), {"a": [passing()]})
     run.variant, run.variant_hash = variant.as_json(), variant.hash
@@ -60,7 +60,7 @@ def read_mark(page) -> str:
 
 def test_changes_are_shown_and_then_written_as_shown(client, agent_file):
     before = agent_file.read_text()
-    url = save_url(instruction="Be kind.\n\ntier: gold\n")
+    url = create_variant_run(instruction="Be kind.\n\ntier: gold\n")
     page = get(client, url)
     assert "tier: gold" in page.one(css="file-diff").text
     assert agent_file.read_text() == before
@@ -75,7 +75,8 @@ def test_changes_are_shown_and_then_written_as_shown(client, agent_file):
 
 def test_what_is_code_is_offered_to_copy_with_its_line(client, agent_file):
     page = get(
-        client, save_url(model="gemini-2.5-pro", tools={"remove": ["find_customer"]}, output_key="said")
+        client,
+        create_variant_run(model="gemini-2.5-pro", tools={"remove": ["find_customer"]}, output_key="said"),
     )
     text = page.one("section").text
     line = agent_file.read_text().split('name="counter"')[0].count("\n")
@@ -91,7 +92,7 @@ def test_what_is_code_is_offered_to_copy_with_its_line(client, agent_file):
 
 
 def test_file_that_changed_since_is_shown_again_and_not_written(client, agent_file):
-    url = save_url(instruction="tier: gold\n")
+    url = create_variant_run(instruction="tier: gold\n")
     mark = read_mark(get(client, url))
     agent_file.write_text(agent_file.read_text().replace("Delivery costs 5", "Delivery costs 6"))
     response = client.post(url, {"seen": mark})
@@ -107,7 +108,7 @@ def test_fields_of_a_yaml_agent_are_saved_with_its_comments(client, agent_file):
     agent_file.unlink()
     file = agent_file.with_name("root_agent.yaml")
     file.write_text(YAML_AGENT)
-    url = save_url(
+    url = create_variant_run(
         model="gemini-2.5-pro", generate_content_config={"temperature": 0}, global_instruction="Be kind."
     )
     page = get(client, url)
@@ -127,7 +128,7 @@ def test_fields_of_a_yaml_agent_are_saved_with_its_comments(client, agent_file):
 
 def test_two_definitions_are_left_to_a_person(client, agent_file):
     shutil.copy(agent_file, agent_file.with_name("other.py"))
-    page = get(client, save_url(instruction="x"))
+    page = get(client, create_variant_run(instruction="x"))
     assert "2 files define an agent of this name" in page.one("form").text
 
 
@@ -135,7 +136,7 @@ def test_link_out_of_the_folder_is_not_followed(client, agent_file, tmp_path_fac
     outside = tmp_path_factory.mktemp("outside") / "agent.py"
     shutil.move(agent_file, outside)
     os.symlink(outside, agent_file)
-    url = save_url(instruction="x")
+    url = create_variant_run(instruction="x")
     page = get(client, url)
     assert "does not set it by name" in page.one("form").text
     before = outside.read_text()
@@ -149,5 +150,5 @@ def test_run_of_the_original_and_servers_without_files_are_refused(client, agent
     assert response.status_code == 404
     assert "has no variant" in response.content.decode()
     settings.DEVUI_AGENTS_DIR = ""
-    page = get(client, save_url(instruction="x"), status=422)
+    page = get(client, create_variant_run(instruction="x"), status=422)
     assert "no folder of agents" in page.one("form").text
