@@ -5,8 +5,10 @@ A change is planned first, so that users can review it. What stands in no litera
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import yaml
 
 from evals_app.files import atomic_writes, yaml_edit
-from evals_app.files.atomic_writes import text_digest
+from evals_app.files.atomic_writes import FileChanged, text_digest
 from evals_app.files.file_changes import agents_folder, write_error
 from evals_app.files.pairing import is_same_json
 from evals_app.files.parsing import read_text
@@ -22,11 +24,11 @@ from evals_app.files.plain_yaml import dump_yaml, load_yaml
 from evals_app.variants.python_source import FieldValue, NotReplaceable, PythonSource
 from evals_app.variants.variant import Variant
 from sessions_app.agents.folder import code_below
-from sessions_app.store.errors import DevUIError
+from sessions_app.store.errors import BadInput, DevUIError
 
 MAX_FILES = 300
-MAX_FILE_BYTES = 1_000_000
-"""Most files of an agent, and bytes of a file, that are searched for its definition."""
+MAX_BYTES = 2_000_000
+"""Most files of an agent, and bytes of them together, that are searched for its definition."""
 
 MAX_YAML_NODES = 20_000
 """Most keys and values of a YAML file."""
@@ -107,18 +109,20 @@ class YamlSource:
         if not isinstance(self._document, dict) or repeated_keys:
             raise ValueError("it is no YAML object")
 
-    def find_line(self, agent_name: str) -> int | None:
-        """Return the first line if the file defines the agent, else None."""
-        return 1 if self._document.get("name") == agent_name else None
+    def find_lines(self, agent_name: str) -> list[int]:
+        """Return the first line if the file defines the agent, else none."""
+        return [1] if self._document.get("name") == agent_name else []
 
-    def find_value(self, agent_name: str, field: str) -> FieldValue | None:
-        """Return the value of a field of an agent, set or not; None if the file defines another agent.
+    def find_variable(self, agent_name: str, field: str) -> str:
+        """Return the variable that holds the value of a field: YAML has none."""
+        return ""
+
+    def find_value(self, agent_name: str, field: str) -> FieldValue:
+        """Return the value of a field of the agent, set or not.
 
         Raises:
             NotReplaceable: YAML agents do not have the field.
         """
-        if self._document.get("name") != agent_name:
-            return None
         if field not in YAML_FIELDS:
             raise NotReplaceable("YAML agents do not have it")
         return FieldValue(field, self._document.get(field))
@@ -130,10 +134,12 @@ class YamlSource:
             ValueError: a value cannot be changed in place.
         """
         new = {**self._document, **{literal.field: value for literal, value in changes}}
-        if (config := new.get(CONFIG)) and (
-            kept_options := (self._document.get(CONFIG) or {}).get(HTTP_OPTIONS)
-        ):
-            new[CONFIG] = {**config, HTTP_OPTIONS: kept_options}  # a variant keeps those of the agent
+        config, old_config = new.get(CONFIG), self._document.get(CONFIG)
+        if isinstance(config, dict) and isinstance(old_config, dict) and HTTP_OPTIONS in old_config:
+            new[CONFIG] = {
+                **config,
+                HTTP_OPTIONS: old_config[HTTP_OPTIONS],
+            }  # a variant keeps those of the agent
         text = yaml_edit.rewrite_yaml(self.text, self._document, new)
         if not is_same_json(load_yaml(text, max_nodes=MAX_YAML_NODES)[0], new):
             raise ValueError("its text cannot be changed in place without changing something else, too")
@@ -149,101 +155,135 @@ def plan_changes(app_name: str, variant: Variant) -> SavePlan:
 
     Raises:
         NotFound: the server has no folder of agents, or the app is not in it.
+        BadInput: the app has too many files.
     """
-    sources = _read_sources(app_name)
+    texts = _read_texts(app_name)
+    sources = _parse_sources(texts, variant.patch)
+    root = agents_folder().root.resolve()
     changes: dict[Path, list[tuple[FieldValue, Any]]] = defaultdict(list)
     unsaved = []
     for agent, fields in variant.patch.items():
+        locations = [(path, line) for path, source in sources.items() for line in source.find_lines(agent)]
         for field, value in fields.items():
             try:
-                path, literal = _find_value(sources, agent, field)
-                _require_replaceable(sources[path], literal, value)
-                changes[path].append((literal, value))
+                path = _find_file(locations, agent, field)
+                changes[path].append((_find_value(texts, path, sources[path], (agent, field), value), value))
             except NotReplaceable as error:
-                unsaved.append(_describe_unsaved(sources, agent, field, value, error))
-    root = agents_folder().root
+                text = value if isinstance(value, str) else dump_yaml({field: value}).rstrip("\n")
+                location = f"{locations[0][0].relative_to(root)}:{locations[0][1]}" if locations else ""
+                unsaved.append(UnsavedField(agent, field, str(error), text, location))
     files = [_plan_file(path, root, sources[path], changed) for path, changed in changes.items()]
     return SavePlan(tuple(file for file in files if file.before != file.after), tuple(unsaved))
 
 
 def write_changes(plan: SavePlan) -> None:
-    """Write the changes of a plan, file by file: what is written before an error stays.
+    """Write the changes of a plan. Nothing is written if a file has changed since the plan was made.
 
     Raises:
         FileChanged: a file has changed since the plan was made.
         NotFound: a file does not exist.
-        BadInput: a file cannot be written.
+        BadInput: a file cannot be written, or changed while others were written; the message names those.
     """
+    for change in plan.changes:
+        if read_text(change.path, change.shown_as) != change.before:
+            raise FileChanged(change.shown_as)
+    written: list[str] = []
     for change in plan.changes:
         try:
             atomic_writes.replace_file(change.path, change.shown_as, change.before, change.after)
-        except OSError as error:
-            raise write_error(change.path, error) from error
+        except (OSError, DevUIError) as error:
+            raise _describe_failed_write(change, written, error) from error
+        written.append(change.shown_as)
 
 
-def _read_sources(app_name: str) -> dict[Path, AgentSource]:
-    """Return the files of an app that can be parsed, by path; links out of the agents folder are left out."""
+def _describe_failed_write(change: FileChange, written: Sequence[str], error: Exception) -> DevUIError:
+    if isinstance(error, OSError):
+        refusal: DevUIError = write_error(change.path, error)
+    else:
+        refusal = BadInput(f"{change.shown_as} was changed meanwhile.", hint="Open the page again.")
+    if written:
+        refusal = BadInput(f"{refusal.message} Saved before it: {', '.join(written)}.", hint=refusal.hint)
+    return refusal
+
+
+def _read_texts(app_name: str) -> dict[Path, str]:
+    """Return the texts of an app's code by path; files that a link brings in from elsewhere are left out.
+
+    Raises:
+        BadInput: there are too many.
+    """
     agents = agents_folder()
-    root = agents.root.resolve()
-    files = (file.resolve() for file in code_below(agents.app_folder(app_name)) if file.suffix in SOURCES)
-    own_files = [file for file in files if file.is_relative_to(root)]
+    folder = agents.app_folder(app_name).resolve()
+    paths = {file.resolve() for file in code_below(folder) if file.suffix in SOURCES}
+    own_paths = [path for path in sorted(paths) if path.is_relative_to(folder)]
+    if not folder.is_relative_to(agents.root.resolve()):
+        own_paths = []
+    if len(own_paths) > MAX_FILES or sum(map(_get_size, own_paths)) > MAX_BYTES:
+        raise BadInput(
+            f"The folder of {app_name} has more than {MAX_FILES} files or {MAX_BYTES:,} bytes of code.",
+            hint="Download the variant, and change the agent by hand.",
+        )
+    texts = {}
+    for path in own_paths:
+        with suppress(DevUIError):  # a file that cannot be read defines no agent
+            texts[path] = read_text(path)
+    return texts
+
+
+def _get_size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0  # removed meanwhile
+
+
+def _parse_sources(texts: Mapping[Path, str], names: Iterable[str]) -> dict[Path, AgentSource]:
+    """Return the files that can be parsed and have one of the names in their text."""
     sources: dict[Path, AgentSource] = {}
-    for file in sorted(set(own_files))[:MAX_FILES]:
-        try:
-            if file.stat().st_size <= MAX_FILE_BYTES:
-                sources[file] = SOURCES[file.suffix](read_text(file))
-        except (OSError, DevUIError, yaml.YAMLError, SyntaxError, ValueError, RecursionError, MemoryError):
-            continue  # a file that cannot be parsed defines no agent
+    for path, text in texts.items():
+        if any(name in text for name in names):
+            with suppress(yaml.YAMLError, SyntaxError, ValueError, RecursionError, MemoryError):
+                sources[path] = SOURCES[path.suffix](text)
     return sources
 
 
-def _find_value(sources: Mapping[Path, AgentSource], agent: str, field: str) -> tuple[Path, FieldValue]:
-    """Return the literal of a field, and the path of its file.
+def _find_file(locations: Sequence[tuple[Path, int]], agent: str, field: str) -> Path:
+    """Return the file that defines an agent.
 
     Raises:
-        NotReplaceable: there is none, or several files define the agent.
+        NotReplaceable: there is none, or something else has the same name.
     """
     if field in CODE_FIELDS:
         raise NotReplaceable("its value is code")
-    matches = [
-        (path, literal)
-        for path, source in sources.items()
-        if (literal := source.find_value(agent, field)) is not None
-    ]
-    if len(matches) > 1:
-        raise NotReplaceable(f"{len(matches)} files define an agent of this name")
-    if not matches:
-        raise NotReplaceable("the agent's code does not set it by name")
-    return matches[0]
+    if not locations:
+        raise NotReplaceable("no file of the agent creates it by its name")
+    if len(locations) > 1:
+        raise NotReplaceable(f"{len(locations)} places in the agent's files have the name {agent!r}")
+    return locations[0][0]
 
 
-def _require_replaceable(source: AgentSource, literal: FieldValue, value: Any) -> None:
-    """Require that a value can replace a literal.
+def _find_value(
+    texts: Mapping[Path, str], path: Path, source: AgentSource, key: tuple[str, str], value: Any
+) -> FieldValue:
+    """Return the present value of an agent's field, which can be replaced by `value`.
 
     Raises:
         NotReplaceable: it cannot.
     """
+    found = source.find_value(*key)
+    variable = source.find_variable(*key)
+    word = re.compile(rf"\b{re.escape(variable)}\b")
+    if variable and any(word.search(text) for other, text in texts.items() if other != path):
+        raise NotReplaceable(f"its value is {variable}, which another file names, too")
     try:
-        source.replace([(literal, value)])
-    except ValueError as error:
+        source.replace([(found, value)])
+    except (ValueError, RecursionError) as error:
         raise NotReplaceable(str(error)) from error
-
-
-def _describe_unsaved(
-    sources: Mapping[Path, AgentSource], agent: str, field: str, value: Any, reason: NotReplaceable
-) -> UnsavedField:
-    text = value if isinstance(value, str) else dump_yaml({field: value}).rstrip("\n")
-    root = agents_folder().root.resolve()
-    for path, source in sources.items():
-        if line := source.find_line(agent):
-            return UnsavedField(agent, field, str(reason), text, f"{path.relative_to(root)}:{line}")
-    return UnsavedField(agent, field, str(reason), text)
+    return found
 
 
 def _plan_file(
     path: Path, root: Path, source: AgentSource, changes: Sequence[tuple[FieldValue, Any]]
 ) -> FileChange:
-    after = source.replace(
-        (literal, value) for literal, value in changes if not is_same_json(literal.value, value)
-    )
-    return FileChange(path, str(path.relative_to(root.resolve())), source.text, after)
+    after = source.replace((found, value) for found, value in changes if not is_same_json(found.value, value))
+    return FileChange(path, str(path.relative_to(root)), source.text, after)

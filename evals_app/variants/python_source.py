@@ -8,10 +8,13 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+NO_AGENTS = frozenset({"App"})
+"""Classes of ADK that have the name of an agent and are none."""
 
 LINE_LENGTH = 100
 """Characters of a line from which on a text of several string literals is broken."""
@@ -35,7 +38,8 @@ class PythonSource:
     """The text of a Python file.
 
     Raises:
-        SyntaxError, ValueError, RecursionError, MemoryError: it cannot be parsed, or mixes ends of lines.
+        SyntaxError, ValueError, RecursionError, MemoryError: it cannot be parsed, mixes ends of lines, or declares
+            another encoding than UTF-8.
     """
 
     def __init__(self, text: str) -> None:
@@ -44,20 +48,25 @@ class PythonSource:
         self._has_crlf = "\r\n" in text
         if "\r" in self._code or (self._has_crlf and self._code.count("\n") != text.count("\r\n")):
             raise ValueError("its lines end in different ways")
+        if tokenize.detect_encoding(io.BytesIO(text.encode()).readline)[0] not in ("utf-8", "utf-8-sig"):
+            raise ValueError("its encoding is not UTF-8")
         self._tree = ast.parse(self._code)
 
-    def find_value(self, agent_name: str, field: str) -> FieldValue | None:
-        """Return the literal that a field of an agent has; None if no call names the agent with this field.
+    def find_lines(self, agent_name: str) -> list[int]:
+        """Return the lines of the calls that give something this name, but for ADK's `App`."""
+        return [call.lineno for call in self._calls.get(agent_name, [])]
+
+    def find_value(self, agent_name: str, field: str) -> FieldValue:
+        """Return the literal that a field has in the only call with the name of the agent.
 
         Raises:
-            NotReplaceable: the code has the field, but its value is no literal of its own.
+            NotReplaceable: the call does not set the field, or its value is no literal of its own.
         """
-        values = [value for call in self._find_calls(agent_name) if (value := _find_keyword(call, field))]
-        if not values:
-            return None
-        if len(values) > 1:
-            raise NotReplaceable(f"{len(values)} calls of the file have the name {agent_name!r}")
-        value = self._follow_name(values[0])
+        [call] = self._calls[agent_name]
+        keyword = _find_keyword(call, field)
+        if keyword is None:
+            raise NotReplaceable("the agent's code does not set it by name")
+        value = self._follow_name(keyword)
         if not isinstance(value, ast.Constant) or not isinstance(
             value.value, str | bool | int | float | None
         ):
@@ -66,9 +75,11 @@ class PythonSource:
         end = self._offset(value.end_lineno or value.lineno, value.end_col_offset or 0)
         return FieldValue(field, value.value, start, end)
 
-    def find_line(self, agent_name: str) -> int | None:
-        """Return the line of the first call that names an agent; None if there is none."""
-        return next((call.lineno for call in self._find_calls(agent_name)), None)
+    def find_variable(self, agent_name: str, field: str) -> str:
+        """Return the variable that holds the value of a field; empty if the call itself does."""
+        [call] = self._calls[agent_name]
+        value = _find_keyword(call, field)
+        return value.id if isinstance(value, ast.Name) else ""
 
     def replace(self, changes: Iterable[tuple[FieldValue, Any]]) -> str:
         """Return the text with new values of literals.
@@ -83,31 +94,38 @@ class PythonSource:
             code = code[: literal.start] + written + code[literal.end :]
         return code.replace("\n", "\r\n") if self._has_crlf else code
 
-    def _find_calls(self, agent_name: str) -> Iterator[ast.Call]:
-        for node in ast.walk(self._tree):
-            if isinstance(node, ast.Call):
+    @cached_property
+    def _nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self._tree))
+
+    @cached_property
+    def _calls(self) -> dict[str, list[ast.Call]]:
+        """The calls with a literal `name=`, by that name."""
+        calls: dict[str, list[ast.Call]] = {}
+        for node in self._nodes:
+            if isinstance(node, ast.Call) and _get_identifier(node.func) not in NO_AGENTS:
                 name = _find_keyword(node, "name")
-                if isinstance(name, ast.Constant) and name.value == agent_name:
-                    yield node
+                if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                    calls.setdefault(name.value, []).append(node)
+        return calls
 
     def _follow_name(self, value: ast.expr) -> ast.expr:
-        """Return the value of a name that the module sets once and reads once; other expressions as they are.
+        """Return the value of a variable that the module sets once and reads once; other expressions as they are.
 
         Raises:
-            NotReplaceable: the name is set or read elsewhere, too.
+            NotReplaceable: the variable is set or read elsewhere, too.
         """
         if not isinstance(value, ast.Name):
             return value
-        uses = [node for node in ast.walk(self._tree) if isinstance(node, ast.Name) and node.id == value.id]
         values = [
             statement.value
             for statement in self._tree.body
             if isinstance(statement, ast.Assign | ast.AnnAssign)
-            and value.id in {getattr(target, "id", "") for target in _list_targets(statement)}
+            and [_get_identifier(target) for target in _list_targets(statement)] == [value.id]
         ]
         if len(values) != 1 or values[0] is None:
             raise NotReplaceable(f"its value is {value.id}, which the module does not set just once")
-        if len(uses) != 2:
+        if sum(value.id in _list_identifiers(node) for node in self._nodes) != 2:
             raise NotReplaceable(f"its value is {value.id}, which other code uses, too")
         return values[0]
 
@@ -126,6 +144,29 @@ def _find_keyword(call: ast.Call, name: str) -> ast.expr | None:
     return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
+def _get_identifier(node: ast.AST) -> str:
+    """Return the last identifier of `a` or `a.b`; empty for other expressions."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _list_identifiers(node: ast.AST) -> list[str | None]:
+    """Return the variables that a node of the syntax tree reads, sets or hides."""
+    match node:
+        case (
+            ast.Name(name)
+            | ast.arg(name)
+            | ast.FunctionDef(name)
+            | ast.AsyncFunctionDef(name)
+            | ast.ClassDef(name)
+        ):
+            return [name]
+        case ast.alias(name, other_name):
+            return [other_name or name]
+        case ast.Global(names) | ast.Nonlocal(names):
+            return list(names)
+    return []
+
+
 def _list_targets(statement: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
     return statement.targets if isinstance(statement, ast.Assign) else [statement.target]
 
@@ -140,6 +181,8 @@ def write_literal(old: str, value: Any, column: int = 0) -> str:
     Raises:
         ValueError: the value cannot be written as a literal.
     """
+    if not isinstance(value, str | bool | int | float | None):
+        raise ValueError("its value is an object")
     written = _write_text(old, value, column) if isinstance(value, str) else repr(value)
     if ast.literal_eval(f"({written})") != value:
         raise ValueError("its value cannot be written as a literal")

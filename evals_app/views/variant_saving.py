@@ -46,8 +46,8 @@ def save(request: HttpRequest, run_id: str) -> HttpResponse:
 
 
 def _write_and_redirect(request: HttpRequest, run: EvalRun, plan: SavePlan) -> HttpResponse:
-    agent_files.write_changes(plan)
     note_object(request, run.evalset.app_name, *(change.shown_as for change in plan.changes))
+    agent_files.write_changes(plan)
     return redirect(f"{reverse('eval-run-variant-save', kwargs={'run_id': run.pk})}?saved=1")
 
 

@@ -14,7 +14,6 @@ from evals_app.variants.python_source import NotReplaceable, PythonSource, write
 def replace_value(code: str, value: object, agent: str = "shop", field: str = "instruction") -> str:
     source = PythonSource(code)
     literal = source.find_value(agent, field)
-    assert literal is not None
     return source.replace([(literal, value)])
 
 
@@ -69,21 +68,44 @@ def test_scalars_are_replaced_too():
             "def a(T='x'):\n    Agent(name='shop', instruction=T)",
             "T, which the module does not set just once",
         ),
-        ("Agent(name='shop', instruction='a')\nAgent(name='shop', instruction='b')", "2 calls of the file"),
+        ("I = J = 'x'\nAgent(name='shop', instruction=I)", "which the module does not set just once"),
+        ("I = 'x'\ndef a(I):\n    Agent(name='shop', instruction=I)", "I, which other code uses, too"),
+        ("I = 'x'\nfrom b import I\nAgent(name='shop', instruction=I)", "I, which other code uses, too"),
+        ("Agent(name='shop', model='m')", "the agent's code does not set it by name"),
+        ("Agent(name='shop', **more)", "the agent's code does not set it by name"),
     ],
 )
 def test_values_that_stand_in_no_literal_of_their_own_are_refused(code, words):
     assert words in read_refusal(code)
 
 
-def test_fields_and_agents_that_the_code_does_not_set_are_not_found():
-    source = PythonSource("App(name='shop', root_agent=a)\nAgent(name='shop', model='m')\nAgent(**more)\n")
-    assert source.find_value("shop", "instruction") is None
-    assert source.find_value("shops", "model") is None
+def test_every_call_with_the_name_is_found_but_for_that_of_the_app():
+    code = "App(name='shop', root_agent=a)\nAgent(name='shop', model='m')\nAgent(**more)\ndict(name='a')\n"
+    source = PythonSource(code)
+    assert source.find_lines("shop") == [2]
+    assert source.find_lines("a") == [4]
+    assert source.find_lines("shops") == []
     assert source.find_value("shop", "model").value == "m"
 
 
-@pytest.mark.parametrize("code", ["agent = (", "a = 1\rb = 2\n", "a = 1\r\nb = 2\n", "(" * 5000, "a = '\0'"])
+def test_objects_are_not_written_as_literals():
+    source = PythonSource("Agent(name='shop', generate_content_config=None)\n")
+    found = source.find_value("shop", "generate_content_config")
+    with pytest.raises(ValueError, match="its value is an object"):
+        source.replace([(found, {"temperature": 0})])
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "agent = (",
+        "a = 1\rb = 2\n",
+        "a = 1\r\nb = 2\n",
+        "(" * 5000,
+        "a = '\0'",
+        "# -*- coding: latin-1 -*-\n",
+    ],
+)
 def test_text_that_cannot_be_parsed_is_refused(code):
     with pytest.raises((SyntaxError, ValueError, RecursionError, MemoryError)):
         PythonSource(code)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from evals_app.files.atomic_writes import FileChanged
+from evals_app.variants.agent_files import CONFIG, MAX_BYTES, plan_changes, write_changes
 from evals_app.variants.variant import Variant
 from tests.evals import stored_runs
 from tests.evals.stored_runs import passing
@@ -129,7 +131,7 @@ def test_fields_of_a_yaml_agent_are_saved_with_its_comments(client, agent_file):
 def test_two_definitions_are_left_to_a_person(client, agent_file):
     shutil.copy(agent_file, agent_file.with_name("other.py"))
     page = get(client, create_variant_run(instruction="x"))
-    assert "2 files define an agent of this name" in page.one("form").text
+    assert "2 places in the agent's files have the name 'counter'" in page.one("form").text
 
 
 def test_link_out_of_the_folder_is_not_followed(client, agent_file, tmp_path_factory):
@@ -138,10 +140,42 @@ def test_link_out_of_the_folder_is_not_followed(client, agent_file, tmp_path_fac
     os.symlink(outside, agent_file)
     url = create_variant_run(instruction="x")
     page = get(client, url)
-    assert "does not set it by name" in page.one("form").text
+    assert "no file of the agent creates it by its name" in page.one("form").text
     before = outside.read_text()
     assert client.post(url, {"seen": "0"}).status_code == 409
     assert outside.read_text() == before
+
+
+def test_variable_that_another_file_names_is_left_to_a_person(client, agent_file):
+    agent_file.with_name("sub.py").write_text("from .agent import INSTRUCTION\n")
+    page = get(client, create_variant_run(instruction="x"))
+    assert "its value is INSTRUCTION, which another file names, too" in page.one("form").text
+
+
+def test_nothing_is_written_if_one_of_two_files_has_changed(client, agent_file):
+    helper = agent_file.with_name("helper.yaml")
+    helper.write_text("name: helper\ninstruction: Help.\n")
+    variant = Variant("both", "", {"counter": {"instruction": "x"}, "helper": {"instruction": "y"}})
+    plan = plan_changes("counter", variant)
+    assert [change.shown_as for change in plan.changes] == ["counter/agent.py", "counter/helper.yaml"]
+    helper.write_text("name: helper\ninstruction: Help!\n")
+    before = agent_file.read_text()
+    with pytest.raises(FileChanged):
+        write_changes(plan)
+    assert agent_file.read_text() == before
+
+
+@pytest.mark.parametrize("config", ["foo", "[1]", "{temperature: 1}"])
+def test_yaml_agent_with_any_config_can_be_saved(agent_file, config):
+    agent_file.with_name("helper.yaml").write_text(f"name: helper\ngenerate_content_config: {config}\n")
+    plan = plan_changes("counter", Variant("a", "", {"helper": {CONFIG: {"temperature": 0}}}))
+    assert yaml.safe_load(plan.changes[0].after)[CONFIG] == {"temperature": 0}
+
+
+def test_too_much_code_is_refused_before_it_is_parsed(client, agent_file):
+    agent_file.with_name("data.py").write_text("a = 1  #" + "x" * MAX_BYTES)
+    page = get(client, create_variant_run(instruction="x"), status=422)
+    assert "bytes of code" in page.one("form").text
 
 
 def test_run_of_the_original_and_servers_without_files_are_refused(client, agent_file, settings):
