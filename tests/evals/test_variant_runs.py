@@ -228,6 +228,7 @@ def test_page_of_a_variant_shows_its_changes_escaped(get, varied):
         f"/evals/runs/{original.pk}/#variants",
         f"/evals/runs/{variant_run.pk}/compare/?with={original.pk}",
         f"/evals/counter/kept/variants/?run={variant_run.pk}",
+        f"/evals/runs/{variant_run.pk}/variant/save/",
         f"/evals/runs/{variant_run.pk}/variant/",
     ]
     assert not page.one(id="variants").all("table")
