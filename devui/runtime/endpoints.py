@@ -20,6 +20,7 @@ from devui.runtime import run_config
 from devui.runtime.exception_text import safe_message
 from devui.runtime.host import RuntimeHost
 from devui.runtime.model_preview import PreviewRequest, preview_model
+from devui.runtime.pause_plugin import parse_contents
 from devui.runtime.playground import PlaygroundCheck, find_problems
 from devui.runtime.runs import MAX_MESSAGE
 from devui.runtime.tool_calls import ToolCallRequest
@@ -89,11 +90,18 @@ class StartPlaygroundRun(BaseModel):
     run: int
 
 
+class PauseCheck(BaseModel):
+    """Body of `POST /devui/pauses/check`: the changed contents of a request to a model."""
+
+    contents: list[dict[str, Any]]
+
+
 def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
     """Add the `/devui/…` paths to ADK's application."""
     router = APIRouter(prefix="/devui")
     _add_process_endpoints(router, host)
     _add_run_endpoints(router, host)
+    _add_pause_endpoints(router)
     _add_eval_endpoints(router, host)
     _add_preview_endpoints(router, host)
     _add_playground_endpoints(router, host)
@@ -138,6 +146,14 @@ def _add_run_endpoints(router: APIRouter, host: RuntimeHost) -> None:
     async def cancel_run(run_id: str) -> dict[str, Any]:
         ended = await host.runs.cancel(run_id)
         return {"ended": ended, "status": await units_of_work.read(lifecycle.get_status, run_id)}
+
+
+def _add_pause_endpoints(router: APIRouter) -> None:
+    """Add the check of what a person changes at a pause."""
+
+    @router.post("/pauses/check")
+    async def check_contents(body: PauseCheck) -> dict[str, int]:
+        return {"contents": len(parse_contents(body.contents))}
 
 
 def _add_eval_endpoints(router: APIRouter, host: RuntimeHost) -> None:

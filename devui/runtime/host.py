@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
@@ -19,6 +20,7 @@ from google.adk import cli
 from google.adk.apps.app import App
 from google.adk.evaluation.local_eval_set_results_manager import LocalEvalSetResultsManager
 from google.adk.evaluation.local_eval_sets_manager import LocalEvalSetsManager
+from google.adk.plugins.base_plugin import BasePlugin
 
 from devui.runtime import generation_config, run_config, services
 from devui.runtime._adk import ManagedServer, Node, enforce_yaml_denylist
@@ -28,6 +30,7 @@ from devui.runtime.code_locations import CodeLocator
 from devui.runtime.config import RuntimeConfig, RuntimeOptions
 from devui.runtime.eval_runs import EvalRuns
 from devui.runtime.guarded_reads import call_with_timeout
+from devui.runtime.pause_plugin import PausePlugin
 from devui.runtime.playground import PlaygroundRuns
 from devui.runtime.resume_plugin import PastFailuresPlugin
 from devui.runtime.run_queue import ActiveRun
@@ -39,6 +42,7 @@ from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, Mirrore
 from sessions_app.adk.spans import SpanKeeper
 from sessions_app.agents import cards
 from sessions_app.agents.revisions import git_revision
+from sessions_app.console.pause_points import PausePoints
 from sessions_app.runs.agent_exit import AgentExited
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.store.database import retry, units_of_work
@@ -266,6 +270,9 @@ class RuntimeHost:
             refuse_read_only(active.session)
             await self.runs.check_storage_location(active.session)
             runner = await self._find_runner(active.session.realm)
+            if points := PausePoints.read_request(request):
+                expire = partial(self.runs.expire, active)
+                runner = self._add_plugin(runner, PausePlugin(active.id, points, expire))
             await runner.run_queued(
                 active, request, run_config.build_run_config(request, self.config.options)
             )
@@ -336,6 +343,19 @@ class RuntimeHost:
             session_service=self.runs.find_session_service(realm),
             memory_service=DjangoMemoryService(realm),
             credential_service=self.server.credential_service,
+        )
+
+    def _add_plugin(self, runner: ManagedRunner, plugin: BasePlugin) -> ManagedRunner:
+        """Return a copy of a runner with one plugin more, the first."""
+        app = cast(App, runner.app)
+        return ManagedRunner(
+            runs=self.runs,
+            app=app.model_copy(update={"plugins": [plugin, *app.plugins]}),
+            app_name=self.config.app_name,
+            artifact_service=runner.artifact_service,
+            session_service=runner.session_service,
+            memory_service=runner.memory_service,
+            credential_service=runner.credential_service,
         )
 
     def _check_drained(self) -> None:

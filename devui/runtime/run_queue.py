@@ -35,6 +35,9 @@ POLL_S = 0.25
 ABORT_S = 0.5
 """Seconds an agent has to react to ADK's abort signal, and then to the cancellation of its task."""
 
+PAUSE_EXPIRED = "PauseExpired"
+"""Error type of a run that was paused for longer than its limit."""
+
 MAX_ENDED_LOGS = 200
 """Number of ended runs whose frames are kept for late readers."""
 
@@ -52,6 +55,7 @@ class ActiveRun:
         task: the task that executes it.
         source: `source` of its row.
         reason: why the process cancels it; empty if a user does.
+        reason_type: kind of the reason, as the error type of its row.
         stored_error: code of the last error event that ADK stored; empty if none.
         watch: stopwatch since its start; None before it starts.
         ending: the task that records the end, once one is known.
@@ -68,6 +72,7 @@ class ActiveRun:
     task: asyncio.Task[Any] | None = None
     invocation_id: str = ""
     reason: str = ""
+    reason_type: str = "ServerStopped"
     stored_error: str = ""
     watch: Stopwatch | None = None
     ending: asyncio.Task[None] | None = None
@@ -126,6 +131,11 @@ class RunQueue:
             active.task.cancel()
         return await _wait_for(self._cancel_s, active.ended)
 
+    def expire(self, active: ActiveRun, reason: str) -> None:
+        """Cancel a run in the background because it was paused for too long."""
+        active.reason, active.reason_type = reason, PAUSE_EXPIRED
+        self._tasks.start(self.cancel(active.id))
+
     async def cancel_all(self, why: str) -> None:
         """Cancel every run before the process ends, with a reason for their rows.
 
@@ -167,7 +177,7 @@ class RunQueue:
             return
         ending: Collection[str] = Run.ACTIVE
         if status == Status.CANCELLED and active.reason:
-            failure = Failure("ServerStopped", active.reason)
+            failure = Failure(active.reason_type, active.reason)
             ending = Run.ACTIVE if active.source == lifecycle.ADK_SOURCE else (Status.RUNNING,)
         end = partial(
             lifecycle.finish,

@@ -18,7 +18,7 @@ from devui.runtime import _adk
 from devui.runtime.agent_description import read_schema
 from devui.runtime.exception_text import safe_message
 from evals_app.execution.agent_tree import iter_nodes
-from sessions_app.problems.argument_schema import find_refusal
+from sessions_app.problems.argument_schema import find_refusal, find_unknown_name
 from sessions_app.store.errors import BadInput, NotFound
 from sessions_app.store.short_texts import join_names
 
@@ -99,29 +99,12 @@ def check_arguments(tool: BaseTool, args: Mapping[str, Any]) -> None:
             hint="Send a message to the agent, and look at the model call.",
         )
     schema = read_schema(declaration)
-    refusal = _find_unknown_name(args, schema) or find_refusal(args, schema)
+    refusal = find_unknown_name(args, schema) or find_refusal(args, schema)
     if refusal:
         properties = schema.get("properties")
         names = join_names(list(properties), MAX_NAMES) if isinstance(properties, Mapping) else ""
         hint = f"Its parameters: {names}." if names else "It takes no arguments."
         raise BadInput(f"Arguments of {tool.name}: {refusal}.", hint=hint)
-
-
-def _find_unknown_name(args: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """Return why an argument has no parameter: ADK would leave it out. Empty if all have, or if any may be given."""
-    properties = schema.get("properties", {})
-    if not isinstance(properties, Mapping) or schema.get("additionalProperties"):
-        return ""
-    if not properties and schema.keys() - {
-        "type",
-        "properties",
-        "title",
-        "description",
-        "additionalProperties",
-    }:
-        return ""  # a reference or a union, whose properties are inside
-    unknown = next((name for name in args if name not in properties), None)
-    return "" if unknown is None else f"{unknown} is not a parameter"
 
 
 def _as_tool(tool: Any) -> BaseTool | _adk.Node:

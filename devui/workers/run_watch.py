@@ -11,6 +11,7 @@ from django.db.models import Q
 
 from evals_app.models import EvalAttempt
 from sessions_app.runs.background import BackgroundTasks
+from sessions_app.runs.pauses import IS_PAUSED
 from sessions_app.store.database import units_of_work
 from sessions_app.store.database.change_listener import subscribe
 from sessions_app.store.errors import DevUIError, StoreFault
@@ -46,7 +47,7 @@ class WorkerRunWatch:
         self._has_news = asyncio.Event()
 
     async def wait_until_gone(self, run_id: str) -> None:
-        """Return when a run of this worker has ended, or another worker has taken it."""
+        """Return when a run of this worker has ended or paused, or another worker has taken it."""
         self._has_news.set()
         await _wait_for(run_id, self._ends)
 
@@ -117,8 +118,11 @@ def _end_waits(ends: Iterable[asyncio.Event]) -> None:
 
 
 def _current_runs(run_ids: Collection[str], server_id: str) -> set[str]:
-    """Return those of the runs that are active and this server's, or on their way to it."""
-    runs = Run.objects.filter(pk__in=run_ids, status__in=Run.ACTIVE)
+    """Return those of the runs that are active and this server's, or on their way to it.
+
+    A paused run is left out: it waits for a person, and its job must not take a slot that others wait for.
+    """
+    runs = Run.objects.filter(~IS_PAUSED, pk__in=run_ids, status__in=Run.ACTIVE)
     rows = runs.values_list("pk", "runtime_id", "runtime__server_id")
     return {run_id for run_id, runtime_id, owner in rows if server_id in (runtime_id, owner)}
 

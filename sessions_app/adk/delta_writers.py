@@ -27,6 +27,9 @@ from sessions_app.store.short_texts import join_names, truncate
 EXPLICIT = Writer("delta", inferred=False)
 """Writer of an event that was created with its delta, outside hooks and tools."""
 
+HARMLESS_PLUGINS = ("google.adk.", "devui.")
+"""Beginnings of the modules of plug-ins that write no state."""
+
 MAX_INVOCATIONS = 200
 
 ITEMS_COMPARED = 300
@@ -101,10 +104,10 @@ class WatchedInvocation:
         return [*map(callback_name, callbacks), *self._plugins_with(hook)]
 
     def _plugins_with(self, hook: str) -> Iterable[str]:
-        """Yield the plug-ins that implement a hook, except ADK's own ones, which write no state."""
+        """Yield the plug-ins that implement a hook, except ADK's and our own ones, which write no state."""
         for plugin in self.other_plugins:
-            is_adks = type(plugin).__module__.startswith("google.adk.")
-            if not is_adks and getattr(type(plugin), hook) is not getattr(BasePlugin, hook):
+            is_known = type(plugin).__module__.startswith(HARMLESS_PLUGINS)
+            if not is_known and getattr(type(plugin), hook) is not getattr(BasePlugin, hook):
                 yield plugin.name
 
 

@@ -14,7 +14,9 @@ from typing import Any
 from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 
-from sessions_app.agents import cards
+from sessions_app.agents import cards, remotes
+from sessions_app.console import pause_points
+from sessions_app.console.pause_points import PausePoints
 from sessions_app.presentation import file_type, schema_form
 from sessions_app.presentation.schema_form import FormField
 
@@ -42,6 +44,8 @@ class MessageDraft:
     Attributes:
         config: the filled fields of the RunConfig; empty if its schema is unknown.
         config_text: the RunConfig as JSON, if its schema is unknown.
+        pause: the calls at which the run pauses.
+        pause_texts: texts of the inputs that say so.
         errors: messages by the names of the form's fields.
     """
 
@@ -52,6 +56,8 @@ class MessageDraft:
     config_text: str = ""
     streaming: bool = True
     invocation_id: str = ""
+    pause: PausePoints = field(default_factory=PausePoints)
+    pause_texts: dict[str, str] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
 
@@ -73,6 +79,8 @@ class MessageDraft:
             request["new_message"] = {"role": "user", "parts": parts}
         if self.invocation_id:
             request["invocation_id"] = self.invocation_id
+        if self.pause:
+            request[pause_points.REQUEST_KEY] = self.pause.as_json()
         return request | self.values
 
 
@@ -98,6 +106,12 @@ def read_draft(
     fields = schema_form.fill_fields(config_fields(app_name), posted)
     chosen, config = schema_form.read_value(fields)
     errors |= {field.input_name: field.error for field in schema_form.invalid_fields(config)}
+    pause, pause_texts, pause_errors = pause_points.read_form(posted)
+    errors |= pause_errors
+    if pause and remotes.find_remote(app_name) is not None:
+        errors[pause_points.MODEL_INPUT] = (
+            "The agent runs on another server, which cannot pause. Untick the calls."
+        )
     values["run_config"] = {**(chosen or {}), **(values["run_config"] or {})}
     return MessageDraft(
         text=texts["message"],
@@ -107,6 +121,8 @@ def read_draft(
         config_text=texts["run_config"],
         streaming=streaming,
         invocation_id=invocation_id,
+        pause=pause,
+        pause_texts=pause_texts,
         errors=errors,
         values={name: value for name, value in values.items() if value},
     )

@@ -50,6 +50,23 @@ def find_refusal(args: Any, schema: Schema, path: str = "", root: Schema | None 
     return ""
 
 
+def find_unknown_name(args: Mapping[str, Any], schema: Schema) -> str:
+    """Return why an argument has no parameter: ADK would leave it out. Empty if all have, or if any may be given."""
+    properties = schema.get("properties", {})
+    if not isinstance(properties, Mapping) or schema.get("additionalProperties"):
+        return ""
+    if not properties and schema.keys() - {
+        "type",
+        "properties",
+        "title",
+        "description",
+        "additionalProperties",
+    }:
+        return ""  # a reference or a union, whose properties are inside
+    unknown = next((name for name in args if name not in properties), None)
+    return "" if unknown is None else f"{unknown} is not a parameter"
+
+
 def _object_refusal(args: Mapping[str, Any], schema: Schema, path: str, root: Schema) -> str:
     required = schema.get("required")
     missing = [name for name in required if name not in args] if isinstance(required, list) else []

@@ -7,6 +7,10 @@ import re
 CALL_LIMIT_ERROR = "LlmCallsLimitExceededError"
 
 HINTS = {
+    "PauseExpired": (
+        "The run waited at a pause point and nobody decided in time. Run it again; under Pause at you can set how many"
+        " minutes a pause may last."
+    ),
     CALL_LIMIT_ERROR: (
         "The run reached max_llm_calls of its RunConfig and was stopped. Look at its last calls: an agent in a loop"
         " repeats the same tool calls. If the agent needs more calls, raise the limit under Options."

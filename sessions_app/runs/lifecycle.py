@@ -29,7 +29,7 @@ from sessions_app.delivery.ownership import (
 from sessions_app.lookup import session_missing
 from sessions_app.quotas import quota_enforcement
 from sessions_app.quotas.quota_limits import QuotaLimits
-from sessions_app.runs import job_queue
+from sessions_app.runs import job_queue, pauses
 from sessions_app.runs.run_usage import read_run_spending
 from sessions_app.store import realms
 from sessions_app.store.database import change_notification
@@ -212,6 +212,7 @@ def finish(
 def _finish_started(run: Run) -> None:
     """End what a run leaves behind if it has started: waiting runs that it answered, traces; and charge its person."""
     finish_answered(run.session_id, spared=run.pk)
+    pauses.delete_run_pauses(run)
     if run.status in UNSUCCESSFUL:
         end = run.finished_at or 0.0
         traces.close_unfinished(end, session=run.session_id, invocation_id=run.invocation_id)

@@ -10,6 +10,7 @@ from django.db.models import BooleanField, ExpressionWrapper, OuterRef, QuerySet
 
 from sessions_app.prices.costs import Spending
 from sessions_app.runs import rerun
+from sessions_app.runs.pauses import IS_PAUSED
 from sessions_app.runs.run_usage import read_runs_spending
 from sessions_app.store.models import RUN_DURATION, Event, Run, Trace
 
@@ -32,7 +33,7 @@ def all_runs() -> QuerySet[Run]:
     """Return runs without their large requests.
 
     `message_summary` is the summary of the message's event, `duration` the seconds that the run took, 0 until it ends,
-    `trace` the key of its trace.
+    `trace` the key of its trace, `is_paused` whether it waits for a decision.
     """
     messages = Event.objects.filter(session=OuterRef("session"), seq=OuterRef("first_seq") + 1, author="user")
     traces = Trace.objects.filter(session=OuterRef("session"), invocation_id=OuterRef("invocation_id"))
@@ -41,6 +42,7 @@ def all_runs() -> QuerySet[Run]:
         is_repeatable=is_repeatable,
         message_summary=Subquery(messages.values("summary")[:1]),
         duration=RUN_DURATION,
+        is_paused=IS_PAUSED,
         trace=Subquery(traces.values("pk")[:1]),
     )
     return runs.defer("request")

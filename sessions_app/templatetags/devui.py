@@ -40,6 +40,7 @@ BADGES = {
     "queued": ("", "clock"),
     "running": ("info", "working"),
     "waiting": ("warn", "waiting"),
+    "paused": ("warn", "waiting"),
     "done": ("ok", "ok"),
     "passed": ("ok", "ok"),
     "ready": ("ok", "ok"),

@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from sessions_app.agents import remotes
-from sessions_app.console import message_draft
+from sessions_app.console import message_draft, pause_points
 from sessions_app.runs import agent_loading, error_hints, lifecycle, rerun
 from sessions_app.store.models import AgentCard, AgentSession, Run
 
@@ -33,7 +33,13 @@ def send_id() -> SafeString:
 @register.filter
 def input_label(name: str) -> str:
     """`{{ name|input_label }}`: the label of a console input, from its form name."""
-    return name.removeprefix(message_draft.CONFIG_PREFIX)
+    return pause_points.LABELS.get(name) or name.removeprefix(message_draft.CONFIG_PREFIX)
+
+
+@register.filter
+def can_pause(session: AgentSession) -> bool:
+    """`{% if session|can_pause %}`: runs of the session can pause; those on another server cannot."""
+    return remotes.find_remote(session.app_name) is None
 
 
 @register.filter("diagnosis")

@@ -10,7 +10,9 @@ from typing import Any
 from django.db.models import Case, F, Q, TextField, Value, When
 from django.db.models.functions import Coalesce
 
+from sessions_app.console.pause_points import PausePoints
 from sessions_app.runs import job_queue
+from sessions_app.runs.pauses import OpenPause, list_open_pauses
 from sessions_app.store.models import AgentSession, Event, Run
 from sessions_app.store.short_texts import truncate
 
@@ -28,13 +30,15 @@ class SessionRuns:
     """Runs of a session. `ended` is the newest run if it has ended and did not simply succeed.
 
     `newest` are all runs read, newest first. `waits_for` is the reason for which no worker has begun the first active
-    run; empty if it runs, or if this process delivers its runs itself.
+    run; empty if it runs, or if this process delivers its runs itself. `pauses` are the calls of the running run that
+    wait for a decision.
     """
 
     active: list[Run]
     ended: Run | None
     newest: list[Run] = field(default_factory=list)
     waits_for: str = ""
+    pauses: list[OpenPause] = field(default_factory=list)
 
     @property
     def running(self) -> Run | None:
@@ -54,7 +58,12 @@ class SessionRuns:
         """A text that changes with what is shown."""
         runs = [*self.active, self.ended] if self.ended else self.active
         marks = [f"{run.pk}:{run.status}:{run.cancel_requested_at or ''}" for run in runs]
-        return " ".join([*marks, self.waits_for])
+        return " ".join([*marks, self.waits_for, *(f"paused:{pause.row.pk}" for pause in self.pauses)])
+
+    @property
+    def pause_points(self) -> PausePoints:
+        """The pause points of the newest run, which the console offers again."""
+        return PausePoints.read_request(json.loads(self.newest[0].request)) if self.newest else PausePoints()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +160,17 @@ def needs_mark(run: Run, *, is_asking: bool) -> bool:
 
 
 def read_session_runs(session_pk: int) -> SessionRuns:
-    """Return the runs of a session. One query, and up to three with workers while a run is queued."""
+    """Return the runs of a session. One query, up to three with workers while a run is queued, and one while
+    a run with pause points is running.
+    """
     newest = list(Run.objects.filter(session_id=session_pk).order_by("-created_at", "-pk")[:RUNS_SCANNED])
     active = [run for run in reversed(newest) if run.status in Run.ACTIVE]
     last = newest[0] if newest else None
     ended = last if last and last.status not in {*Run.ACTIVE, Run.Status.DONE} else None
     is_queued = bool(active) and active[0].status == Run.Status.QUEUED
-    return SessionRuns(active, ended, newest, job_queue.explain_waiting(active[0]) if is_queued else "")
+    waits_for = job_queue.explain_waiting(active[0]) if is_queued else ""
+    runs = SessionRuns(active, ended, newest, waits_for)
+    return replace(runs, pauses=list_open_pauses(runs.running))
 
 
 def changed_marks(

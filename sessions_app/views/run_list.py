@@ -124,5 +124,5 @@ def _list_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 def _row_mark(run: Run) -> str:
     return list_updates.row_mark(
-        run.status, bool(run.cancel_requested_at), run.error, run.session.problem_count
+        run.status, run.is_paused, bool(run.cancel_requested_at), run.error, run.session.problem_count
     )

@@ -6,6 +6,7 @@ shows, so that pages never parse whole events.
 
 from sessions_app.store.events.content import (
     ABORTED,
+    CHANGES,
     PARTIAL_ANSWER,
     as_seconds,
     content_parts,
@@ -38,6 +39,7 @@ from sessions_app.store.events.summary import (
 __all__ = [
     "ABORTED",
     "CANCELLED",
+    "CHANGES",
     "LIST_LIMIT",
     "PARTIAL_ANSWER",
     "PART_ORDER",

@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from sessions_app.store import scopes
 from sessions_app.store.events.content import (
+    CHANGES,
     as_seconds,
     content_parts,
     control_signals,
@@ -77,7 +78,8 @@ def summarize(wire: Mapping[str, Any], asked_model: str = "") -> dict[str, Any]:
     artifacts {name: version}, signals {name: value}, compaction {start, end, text}, error {code, message}, tokens
     {prompt, output, total, cached, thoughts}, more {key: number of entries that its list leaves out}, model (the
     version that answered), asked_model (only with tokens), node, remote (status of the A2A task that sent it), flags
-    [names]. Events that a person added by hand also have person (a name).
+    [names], changed [{what, by, tool, and args if it were arguments}] (by a person, at a pause of the run). Events that
+    a person added by hand also have person (a name).
     """
     actions = wire.get("actions") or {}
     parts = [*content_parts(wire), *partial_parts(wire)]
@@ -104,6 +106,7 @@ def summarize(wire: Mapping[str, Any], asked_model: str = "") -> dict[str, Any]:
         "node": shorten((wire.get("nodeInfo") or {}).get("path") or ""),
         "remote": _remote_status(wire),
         "flags": _set_flags(wire),
+        "changed": _list_changes(wire),
     }
     return {key: value for key, value in summary.items() if value}
 
@@ -295,6 +298,15 @@ def _remote_status(wire: Mapping[str, Any]) -> str:
     if not isinstance(state, str):
         return "message"
     return shorten(state.removeprefix("TASK_STATE_").lower().replace("_", "-"))
+
+
+def _list_changes(wire: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return what people changed of the call that produced the event."""
+    names = ("what", "by", "tool", "args")
+    return [
+        {name: shorten(change[name]) for name in names if change.get(name)}
+        for change in _list_dicts(wire.get("customMetadata"), CHANGES)[:LIST_LIMIT]
+    ]
 
 
 def _signal_value(value: Any) -> bool | int | str:

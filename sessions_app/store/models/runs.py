@@ -102,6 +102,29 @@ class Run(models.Model):
         ]
 
 
+class RunPause(models.Model):
+    """A call of a model or tool before which a run waits for a person's decision.
+
+    It is deleted when the runtime carries out the decision, and when the run ends.
+    """
+
+    class Kind(models.TextChoices):
+        """What is about to be called."""
+
+        MODEL = "model"
+        TOOL = "tool"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="pauses")
+    kind = models.CharField(max_length=5, choices=Kind)
+    agent = models.TextField(help_text="Agent that calls.")
+    target = models.TextField(help_text="Name of the tool or model.")
+    content = models.TextField(help_text="JSON: what is about to be sent, and the state. See `runs.pauses`.")
+    created_at = models.FloatField()
+    expires_at = models.FloatField(help_text="When the run ends unless a person decides.")
+    decision = models.TextField(default="", db_default="", help_text="JSON; empty: none yet.")
+    decided_by = models.TextField(default="", db_default="", help_text="Name of the person; empty: unknown.")
+
+
 UNINDEXED_NESTED = models.Q(
     stored_count__gt=models.F("indexed_count"), finished_at__isnull=False, outer_seq__isnull=False
 )

@@ -1,6 +1,7 @@
 """A model that does what the user says, so that tests direct the agents.
 
-`say WORDS…` streams the words, one every PAUSE seconds of its agent's model; `call TOOL JSON` calls a tool.
+`say WORDS…` streams the words, one every PAUSE seconds of its agent's model; `call TOOL JSON` calls a tool;
+`calls [[TOOL, ARGS], …]` calls tools at once.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ class Acting(BaseLlm):
         if verb == "call":
             name, _, args = rest.partition(" ")
             yield self._answer(types.Part.from_function_call(name=name, args=json.loads(args or "{}")))
+            return
+        if verb == "calls":
+            calls = [types.Part.from_function_call(name=name, args=args) for name, args in json.loads(rest)]
+            yield LlmResponse(content=types.Content(role="model", parts=calls))
             return
         for word in rest.split():
             await asyncio.sleep(self.pause)

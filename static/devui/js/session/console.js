@@ -86,6 +86,7 @@ document.addEventListener("htmx:afterRequest", (event) => {
   message.value = unsent = "";
   dropFiles();
   options.sent();
+  form.querySelector(".pause-at")?.removeAttribute("open");
   showProblems("");
   message.focus();
   toEnd();
@@ -100,6 +101,7 @@ function showProblems(html) {
 function mark() {
   for (const { field } of markErrors(form, problems)) {
     if (field.closest("#console-options")) options.open();
+    field.closest(".pause-at")?.setAttribute("open", "");
   }
   focusFirstError(form);
 }

@@ -67,7 +67,7 @@ const HANDLERS = {
   pending: ({ html }) => isPaused || !timeline.showsTheEnd() || timeline.showPending(html),
   run: ({ html, active }) => {
     const runs = document.getElementById("runs");
-    runs.innerHTML = html;
+    showRuns(runs, html);
     window.htmx.process(runs);
     showTimes(runs);
     announceRun();
@@ -94,10 +94,25 @@ const HANDLERS = {
   gone: () => live.refuse(DELETED),
 };
 
+/** Replace the runs. Pauses that go on stay the elements that they are, with what was typed and the focus. */
+function showRuns(runs, html) {
+  const focused = document.activeElement;
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  for (const pause of template.content.querySelectorAll("[data-pause]")) {
+    const shown = runs.querySelector(`[data-pause="${pause.dataset.pause}"]`);
+    if (shown) pause.replaceWith(shown);
+  }
+  const holdsFocus = template.content.contains(focused);
+  runs.replaceChildren(template.content);
+  if (holdsFocus) focused.focus();
+}
+
 /** Return the status of the session's run in the words of the page. */
 function runText() {
   const runs = document.querySelector("#runs > .runs");
   const status = runs?.querySelector(".run-ended [data-status]")?.textContent.trim();
+  if (document.querySelector("#runs > [data-pause]")) return "The run is paused";
   if (Number(runs?.dataset.active)) return "The agent runs";
   return status ? `The run: ${status}` : "The run is done";
 }

@@ -1,0 +1,269 @@
+"""ADK plugin that pauses a run before calls of models and tools, until a person decides.
+
+It is a plugin of a run that was started with pause points only, the first one: the recorder behind it sees what a
+person changed. A pause waits for the decision in its row (`sessions_app.runs.pauses`). Agents that are used as tools
+get the plugins of their caller, and parallel branches call its hooks at the same time: each pauses by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+from pydantic import ValidationError
+from typing_extensions import override
+
+from devui.runtime._adk import get_declaration
+from devui.runtime.agent_description import read_schema
+from sessions_app.adk.model_calls import request_json
+from sessions_app.console.pause_points import PausePoints
+from sessions_app.runs import pauses
+from sessions_app.runs.pauses import Decision, PauseContent
+from sessions_app.store import events as wire
+from sessions_app.store.database import retry
+from sessions_app.store.database.change_listener import subscribe
+from sessions_app.store.errors import BadInput
+from sessions_app.store.events.summary import shorten
+from sessions_app.store.redaction import redact
+from sessions_app.store.scopes import dumps, to_jsonable
+
+MAX_CONTENT = 200_000
+"""Most characters of the JSON of arguments or contents that can be edited; of more, the beginning is shown."""
+
+MAX_CUT = 4_000
+"""Characters that are shown of more."""
+
+MAX_STATE_KEYS = 200
+MAX_STATE_VALUE = 2_000
+"""Keys of the state that a pause shows, and characters of the JSON of each; of a longer value, the beginning."""
+
+POLL_S = 0.1
+"""Longest polling interval on SQLite while a run is paused."""
+
+CallKey = tuple[str, str, str]
+"""Invocation, agent and branch of a model call; there is one at a time."""
+
+
+class PausePlugin(BasePlugin):
+    """Pauses one run at its pause points.
+
+    Args:
+        run_id: the run.
+        points: where it pauses.
+        expire: called once a pause has lasted too long, with the reason: cancels the run.
+    """
+
+    def __init__(self, run_id: str, points: PausePoints, expire: Callable[[str], None]) -> None:
+        super().__init__(name="devui_pauses")
+        self._run_id = run_id
+        self._points = points
+        self._expire = expire
+        self._is_stepping = False
+        self._tool_changes: dict[str, dict[str, Any]] = {}
+        self._request_changes: dict[CallKey, dict[str, Any]] = {}
+
+    @override
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> LlmResponse | None:
+        """Pause before a model call; change its request, or answer in place of the model."""
+        key = _model_call_key(callback_context)
+        self._request_changes.pop(key, None)
+        agent, state = callback_context.agent_name, callback_context.state.to_dict()
+        if not (self._is_stepping or self._points.match_model_call(agent, state)):
+            return None
+        shown = request_json(llm_request)
+        content = _describe_request(shown, state)
+        decision = await self._wait_for_decision(pauses.Kind.MODEL, agent, shown["model"], content)
+        if decision.action == pauses.ANSWER:
+            return LlmResponse(
+                content=types.Content(role="model", parts=[types.Part(text=str(decision.response))]),
+                custom_metadata={wire.CHANGES: [_describe_change("answer", decision)]},
+            )
+        if decision.system_instruction is not None or decision.contents is not None:
+            change_request(llm_request, shown["contents"], decision)
+            self._request_changes[key] = _describe_change("request", decision)
+        return None
+
+    @override
+    async def after_model_callback(
+        self, *, callback_context: CallbackContext, llm_response: LlmResponse
+    ) -> LlmResponse | None:
+        """Mark the complete answer to a request that a person has changed."""
+        change = self._request_changes.get(_model_call_key(callback_context))
+        if change is not None and not llm_response.partial:
+            metadata = llm_response.custom_metadata or {}
+            llm_response.custom_metadata = {**metadata, wire.CHANGES: [change]}
+        return None
+
+    @override
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> dict[str, Any] | None:
+        """Pause before the call of a tool; change its arguments, or answer in place of the tool."""
+        agent, state = tool_context.agent_name, tool_context.state.to_dict()
+        if not (self._is_stepping or self._points.match_tool_call(agent, tool.name, tool_args, state)):
+            return None
+        shown = redact(to_jsonable(tool_args))
+        content = _describe_call(shown, _read_parameters(tool), state)
+        decision = await self._wait_for_decision(pauses.Kind.TOOL, agent, tool.name, content)
+        call_id = tool_context.function_call_id or ""
+        if decision.action in (pauses.ANSWER, pauses.FAIL) and isinstance(decision.response, dict):
+            self._tool_changes[call_id] = _describe_change("result", decision)
+            return decision.response
+        if decision.args is not None:
+            changed = restore_unchanged(decision.args, shown, dict(tool_args))
+            tool_args.clear()
+            tool_args.update(changed)
+            self._tool_changes[call_id] = {**_describe_change("arguments", decision), "args": decision.args}
+        return None
+
+    @override
+    async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> Event | None:
+        """Mark the event with the result of a call that a person has changed."""
+        changes = [
+            {**change, "tool": response.name or "", "call_id": response.id}
+            for response in event.get_function_responses()
+            if not event.partial and (change := self._tool_changes.pop(response.id or "", None)) is not None
+        ]
+        if changes:
+            event.custom_metadata = {**(event.custom_metadata or {}), wire.CHANGES: changes}
+        return None
+
+    async def _wait_for_decision(self, kind: str, agent: str, target: str, content: PauseContent) -> Decision:
+        """Pause until a person decides. Does not return if nobody does in time: then the run is cancelled."""
+        limit_s = self._points.limit_s
+        deadline = time.monotonic() + limit_s
+        pk = await retry.write(pauses.add_pause, self._run_id, kind, agent, target, content, limit_s)
+        async with subscribe(poll_s=POLL_S) as changes:
+            while (decision := await retry.read(pauses.read_decision, pk)) is None:
+                if time.monotonic() >= deadline:
+                    self._expire(
+                        f"It was paused before {target} for {limit_s / 60:g} min, and nobody decided."
+                    )
+                    await asyncio.Event().wait()
+                await changes.wait()
+        await retry.write(pauses.delete_pause, pk)
+        self._is_stepping = decision.action == pauses.STEP
+        return decision
+
+
+def change_request(request: LlmRequest, shown: list[Any], decision: Decision) -> None:
+    """Change a request as a person decided. Contents that are as they were shown stay the objects that they are.
+
+    Raises:
+        BadInput: a content is not what ADK's classes accept.
+    """
+    if decision.system_instruction is not None:
+        request.config.system_instruction = decision.system_instruction or None
+    if decision.contents is not None:
+        originals = dict(zip(map(dumps, shown), request.contents, strict=True))
+        request.contents = [
+            originals.get(dumps(content)) or content_model
+            for content, content_model in zip(
+                decision.contents, parse_contents(decision.contents), strict=True
+            )
+        ]
+
+
+def parse_contents(contents: list[Any]) -> list[types.Content]:
+    """Return contents of a request from their JSON.
+
+    Raises:
+        BadInput: names the content, the field and the rule.
+    """
+    parsed = []
+    for number, content in enumerate(contents, 1):
+        try:
+            parsed.append(types.Content.model_validate_json(dumps(content)))  # bytes are base64 in JSON only
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            path = ".".join(map(str, first["loc"])) or "the value"
+            raise BadInput(
+                f"Content {number}: {path}: {first['msg']}.",
+                hint="Correct it: the fields are those of google.genai.types.Content.",
+            ) from error
+    return parsed
+
+
+def restore_unchanged(value: Any, shown: Any, original: Any) -> Any:
+    """Return an edited value in which everything that is as it was shown has its original value.
+
+    What was shown has no credentials, so that an edit of something else keeps them.
+    """
+    if isinstance(value, dict) and isinstance(shown, Mapping) and isinstance(original, Mapping):
+        return {
+            name: restore_unchanged(item, shown.get(name), original.get(name)) if name in shown else item
+            for name, item in value.items()
+        }
+    if dumps(value) == dumps(shown):
+        return original
+    if isinstance(value, list) and isinstance(shown, list) and isinstance(original, list | tuple):
+        known = dict(zip(map(dumps, shown), original, strict=False))
+        return [known.get(dumps(item), item) for item in value]
+    return value
+
+
+def _model_call_key(context: CallbackContext) -> CallKey:
+    return context.invocation_id, context.agent_name, context.branch or ""
+
+
+def _describe_change(subject: str, decision: Decision) -> dict[str, Any]:
+    """Return the mark of an event: what a person changed, and who."""
+    return {"what": subject, "by": decision.person}
+
+
+def _describe_request(shown: dict[str, Any], state: dict[str, Any]) -> PauseContent:
+    content: PauseContent = {
+        "tools": [shorten(tool["name"]) for tool in shown["tools"] if isinstance(tool.get("name"), str)],
+        "state": _describe_state(state),
+    }
+    instruction = shown["system_instruction"]
+    if isinstance(instruction, str | None) and len(instruction or "") <= MAX_CONTENT:
+        content["system_instruction"] = instruction or ""
+    text = dumps(shown["contents"])
+    if len(text) <= MAX_CONTENT:
+        content["contents"] = shown["contents"]
+    else:
+        content["cut"] = text[:MAX_CUT]
+    return content
+
+
+def _describe_call(args: dict[str, Any], schema: dict[str, Any], state: dict[str, Any]) -> PauseContent:
+    content: PauseContent = {"schema": schema, "state": _describe_state(state)}
+    text = dumps(args)
+    if len(text) <= MAX_CONTENT:
+        content["args"] = args
+    else:
+        content["cut"] = text[:MAX_CUT]
+    return content
+
+
+def _describe_state(state: dict[str, Any]) -> dict[str, Any]:
+    values = redact(to_jsonable(dict(sorted(state.items())[:MAX_STATE_KEYS])))
+    return {key: _cut_value(value) for key, value in values.items()}
+
+
+def _cut_value(value: Any) -> Any:
+    return value if len(dumps(value)) <= MAX_STATE_VALUE else shorten(value, MAX_STATE_VALUE)
+
+
+def _read_parameters(tool: BaseTool) -> dict[str, Any]:
+    """Return the JSON schema of a tool's arguments; empty if it has none, or one that is too large to be stored."""
+    try:
+        declaration = get_declaration(tool)
+        schema = to_jsonable(read_schema(declaration)) if declaration else {}
+    except Exception:  # a toolset of the agent; the model got the declaration all the same
+        return {}
+    return schema if isinstance(schema, dict) and len(dumps(schema)) <= MAX_CONTENT else {}

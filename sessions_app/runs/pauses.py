@@ -1,0 +1,188 @@
+"""Pauses of runs: calls of models and tools that wait for a person's decision.
+
+The row is the truth, as it is for runs: the runtime inserts it and waits for its decision, any web process shows it and
+writes the decision, and the runtime deletes it and goes on. The first decision counts.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+
+from sessions_app.console.pause_points import REQUEST_KEY
+from sessions_app.store.database import change_notification
+from sessions_app.store.errors import DevUIError
+from sessions_app.store.models import Run, RunPause
+from sessions_app.store.scopes import clean_text, dumps
+
+Kind = RunPause.Kind
+
+IS_PAUSED = Exists(RunPause.objects.filter(run=OuterRef("pk"), run__status=Run.Status.RUNNING, decision=""))
+"""Condition on a run: it waits for a decision."""
+
+CONTINUE, STEP, ANSWER, FAIL = "continue", "step", "answer", "fail"
+ACTIONS = (CONTINUE, STEP, ANSWER, FAIL)
+"""What a person can decide: call, call and pause at the next call, answer in place of the call, or with an error."""
+
+
+class PauseDecided(DevUIError):
+    """The pause does not wait for a decision any more."""
+
+    status = 409
+    code = "pause_decided"
+
+
+class PauseContent(TypedDict, total=False):
+    """What a pause shows, without credentials. What is too large to be edited is cut and not shown as a value.
+
+    Attributes:
+        args, schema: the arguments of a tool and their JSON schema.
+        system_instruction, contents: the request to a model, contents in ADK's JSON form.
+        tools: names of the tools that the model can call.
+        cut: the beginning of the JSON of arguments or contents that are too large; then they are missing.
+        state: the state before the call, with `temp:` keys; long values are cut.
+    """
+
+    args: dict[str, Any]
+    schema: dict[str, Any]
+    system_instruction: str
+    contents: list[Any]
+    tools: list[str]
+    cut: str
+    state: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person decided.
+
+    Attributes:
+        action: one of `ACTIONS`.
+        person: name of the person; empty: unknown.
+        args: the changed arguments of a tool; None: unchanged.
+        system_instruction, contents: what is changed of the request to a model; None: unchanged.
+        response: the answer in place of the call: the result of a tool, or the text of a model.
+    """
+
+    action: str
+    person: str = ""
+    args: dict[str, Any] | None = None
+    system_instruction: str | None = None
+    contents: list[Any] | None = None
+    response: dict[str, Any] | str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPause:
+    """A pause that waits for a decision, as pages show it."""
+
+    row: RunPause
+    content: PauseContent
+
+    @property
+    def is_tool(self) -> bool:
+        """Tell whether a tool is about to be called; else a model is."""
+        return self.row.kind == Kind.TOOL
+
+    @property
+    def args_text(self) -> str:
+        """The arguments as indented JSON; empty if they are cut."""
+        return _indent(self.content["args"]) if "args" in self.content else ""
+
+    @property
+    def contents_text(self) -> str:
+        """The contents of the request as indented JSON; empty if they are cut."""
+        return _indent(self.content["contents"]) if "contents" in self.content else ""
+
+
+def add_pause(run_id: str, kind: str, agent: str, target: str, content: PauseContent, limit_s: float) -> int:
+    """Insert a pause of a running run and return its key."""
+    now = time.time()
+    with transaction.atomic():
+        row = RunPause.objects.create(
+            run_id=run_id,
+            kind=kind,
+            agent=clean_text(agent),
+            target=clean_text(target),
+            content=dumps(content),
+            created_at=now,
+            expires_at=now + limit_s,
+        )
+        change_notification.notify_after_commit()
+    return row.pk
+
+
+def read_decision(pause_pk: int) -> Decision | None:
+    """Return the decision on a pause; None if there is none yet."""
+    row = RunPause.objects.filter(pk=pause_pk).exclude(decision="").values("decision", "decided_by").first()
+    return Decision(**json.loads(row["decision"]), person=row["decided_by"]) if row else None
+
+
+def delete_pause(pause_pk: int) -> None:
+    """Delete a pause whose decision is carried out."""
+    with transaction.atomic():
+        RunPause.objects.filter(pk=pause_pk).delete()
+        change_notification.notify_after_commit()
+
+
+def delete_run_pauses(run: Run) -> None:
+    """Delete the pauses of a run that has ended. `run.request` says whether it can have any."""
+    if f'"{REQUEST_KEY}"' in run.request:
+        RunPause.objects.filter(run=run).delete()
+
+
+def list_open_pauses(run: Run | None) -> list[OpenPause]:
+    """Return the pauses of a run that wait for a decision, oldest first. No query for a run that cannot pause."""
+    if run is None or f'"{REQUEST_KEY}"' not in run.request:
+        return []
+    return [_parse_row(row) for row in RunPause.objects.filter(run=run, decision="").order_by("pk")]
+
+
+def find_open_pause(run_id: str, pause_pk: int) -> OpenPause:
+    """Return a pause of a run that waits for a decision.
+
+    Raises:
+        PauseDecided: somebody has decided, its time is over, or the run has ended.
+    """
+    rows = RunPause.objects.filter(
+        pk=pause_pk, run_id=run_id, run__status=Run.Status.RUNNING, decision="", expires_at__gt=time.time()
+    )
+    row = rows.first()
+    if row is None:
+        raise _pause_decided(run_id)
+    return _parse_row(row)
+
+
+def decide(run_id: str, pause_pk: int, values: Mapping[str, Any], person: str) -> None:
+    """Store the decision on a pause: the fields of `Decision` without the person.
+
+    Raises:
+        PauseDecided: somebody has decided, its time is over, or the run has ended.
+    """
+    find_open_pause(run_id, pause_pk)
+    with transaction.atomic():
+        undecided = RunPause.objects.filter(pk=pause_pk, decision="")
+        if not undecided.update(decision=dumps(values), decided_by=person):
+            raise _pause_decided(run_id)
+        change_notification.notify_after_commit()
+
+
+def _parse_row(row: RunPause) -> OpenPause:
+    return OpenPause(row, json.loads(row.content))
+
+
+def _pause_decided(run_id: str) -> PauseDecided:
+    return PauseDecided(
+        f"This pause of run {run_id} does not wait for a decision any more.",
+        hint="Somebody has decided, or the run has ended. The session shows how it went on.",
+    )
+
+
+def _indent(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)

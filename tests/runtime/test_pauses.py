@@ -1,0 +1,287 @@
+"""Runs that pause before calls of models and tools, in real processes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from devui.asgi import application
+from sessions_app.console.pause_points import PausePoints
+from sessions_app.runs import dispatch, pauses, run_list, runtime_client
+from sessions_app.runs.pauses import OpenPause, PauseDecided
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, Event, ModelCall, Run, RunPause, StateChange
+from sessions_app.timeline.run_marks import read_session_runs
+from tests.runtime.conftest import STAGE, Stage, opened_stage, read_events, read_run, until
+from tests.web import over, serve
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+AGENT = """
+from acting import Acting
+from google.adk.agents import LlmAgent
+from google.adk.tools import AgentTool
+from google.adk.tools.tool_context import ToolContext
+
+
+def book(city: str, nights: int, tool_context: ToolContext) -> dict:
+    tool_context.state["city"] = city
+    return {"city": city, "nights": nights}
+
+
+def fail() -> None:
+    raise ValueError("no")
+
+
+asked = LlmAgent(name="asked", model=Acting())
+root_agent = LlmAgent(name="desk", model=Acting(), tools=[book, fail, AgentTool(asked)])
+"""
+
+BOOK = 'call book {"city": "Oslo", "nights": 2}'
+TOOLS = PausePoints(tool_calls=True)
+MODELS = PausePoints(model_calls=True)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(module_store: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    folder = tmp_path_factory.mktemp("stage")
+    (folder / "agents/desk").mkdir(parents=True)
+    (folder / "agents/desk/agent.py").write_text(AGENT)
+    shutil.copy(STAGE / "acting.py", folder / "agents")
+    async with opened_stage(folder / "agents", folder) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def provider(stage: Stage) -> Any:
+    runtime_client.register(stage.supervisor)
+    yield
+    runtime_client.register(None)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def web() -> AsyncIterator[httpx.AsyncClient]:
+    async with serve(application), over(application) as client:
+        yield client
+
+
+async def start(stage: Stage, text: str, points: PausePoints) -> tuple[AgentSession, Run]:
+    session = await stage.session("desk")
+    return session, await stage.start(session, text, pause_at=points.as_json())
+
+
+async def open_pauses(run: Run, count: int = 1) -> list[OpenPause]:
+    """Return the pauses of a run, once there are so many."""
+    opened: list[OpenPause] = await until(lambda: _read_pauses(run), lambda found: len(found) == count)
+    return opened
+
+
+async def _read_pauses(run: Run) -> list[OpenPause]:
+    row = await read_run(run)
+    assert row.status in Run.ACTIVE, row.error
+    return await units_of_work.read(pauses.list_open_pauses, row)
+
+
+async def decide(run: Run, action: str, person: str = "ann", **values: Any) -> OpenPause:
+    """Decide the only pause of a run."""
+    [pause] = await open_pauses(run)
+    await units_of_work.write(pauses.decide, run.pk, pause.row.pk, {"action": action, **values}, person)
+    return pause
+
+
+async def last_text(session: AgentSession) -> str:
+    return str(json.loads((await read_events(session))[-1].summary).get("text"))
+
+
+def changes_of(events: list[Event]) -> list[dict[str, str]]:
+    return [change for event in events for change in json.loads(event.summary).get("changed", [])]
+
+
+async def test_changed_argument_reaches_tool_and_is_marked_on_its_result(stage):
+    session, run = await start(stage, BOOK, TOOLS)
+    pause = await decide(run, "continue", args={"city": "Rome", "nights": 3})
+    assert (pause.row.agent, pause.row.target) == ("desk", "book")
+    assert pause.content["args"] == {"city": "Oslo", "nights": 2}
+    assert pause.content["schema"]["required"] == ["city", "nights"]
+    assert (await stage.end_of(run)).status == Run.Status.DONE
+    assert "'city': 'Rome', 'nights': 3" in await last_text(session)
+    [change] = changes_of(await read_events(session))
+    assert (change["what"], change["by"], change["tool"]) == ("arguments", "ann", "book")
+    assert json.loads(change["args"]) == {"city": "Rome", "nights": 3}
+    assert await units_of_work.read(RunPause.objects.count) == 0
+
+
+async def test_writer_of_a_key_is_the_tool_although_the_run_could_pause(stage):
+    session, run = await start(stage, BOOK, PausePoints(tool_calls=True, tools=("fail",)))
+    await stage.end_of(run)
+    changes = await units_of_work.read(lambda: list(StateChange.objects.filter(session=session, key="city")))
+    assert [change.writer_name for change in changes] == ["book"]
+
+
+async def test_run_that_goes_on_unchanged_has_no_mark(stage):
+    session, run = await start(stage, BOOK, TOOLS)
+    await decide(run, "continue")
+    assert (await stage.end_of(run)).status == Run.Status.DONE
+    assert "Oslo" in await last_text(session)
+    assert changes_of(await read_events(session)) == []
+
+
+async def test_answer_in_place_of_a_tool_is_its_result(stage):
+    session, run = await start(stage, BOOK, TOOLS)
+    await decide(run, "answer", response={"result": "fully booked"})
+    await stage.end_of(run)
+    assert "fully booked" in await last_text(session)
+    assert [change["what"] for change in changes_of(await read_events(session))] == ["result"]
+    assert await units_of_work.read(StateChange.objects.filter(session=session).count) == 0
+
+
+async def test_error_in_place_of_a_tool_is_a_failed_result(stage):
+    session, run = await start(stage, BOOK, TOOLS)
+    await decide(run, "fail", response={"error": "no rooms"})
+    await stage.end_of(run)
+    [result] = json.loads((await read_events(session))[-2].summary)["results"]
+    assert result["failed"]
+
+
+async def test_answer_in_place_of_a_model_needs_no_model_call(stage):
+    session, run = await start(stage, "say hello", MODELS)
+    await decide(run, "answer", response="Good evening")
+    await stage.end_of(run)
+    assert await last_text(session) == "Good evening"
+    assert [change["what"] for change in changes_of(await read_events(session))] == ["answer"]
+    assert await units_of_work.read(ModelCall.objects.filter(session=session).count) == 0
+
+
+async def test_changed_request_reaches_model_and_its_record(stage):
+    session, run = await start(stage, "say hello", MODELS)
+    contents = [{"role": "user", "parts": [{"text": "say something else"}]}]
+    pause = await decide(run, "continue", contents=contents)
+    assert pause.content["contents"][-1]["parts"] == [{"text": "say hello"}]
+    await stage.end_of(run)
+    assert await last_text(session) == "something else"
+    assert [change["what"] for change in changes_of(await read_events(session))] == ["request"]
+
+
+async def test_step_pauses_at_the_next_call_of_any_kind(stage):
+    _, run = await start(stage, BOOK, TOOLS)
+    await decide(run, "step")
+    [pause] = await open_pauses(run)
+    assert pause.row.kind == "model"
+    await decide(run, "continue")
+    assert (await stage.end_of(run)).status == Run.Status.DONE
+
+
+@pytest.mark.parametrize(
+    ("points", "is_paused"),
+    [
+        (PausePoints(tool_calls=True, condition='city = "Oslo"'), True),
+        (PausePoints(tool_calls=True, condition='city == "Oslo" nights > 1'), True),
+        (PausePoints(tool_calls=True, condition="city = Rome"), False),
+        (PausePoints(tool_calls=True, tools=("fail",)), False),
+        (PausePoints(tool_calls=True, agents=("helper",)), False),
+    ],
+)
+async def test_run_pauses_only_at_chosen_calls(stage, points, is_paused):
+    _, run = await start(stage, BOOK, points)
+    if is_paused:
+        await decide(run, "continue")
+    assert (await stage.end_of(run)).status == Run.Status.DONE
+
+
+async def test_agent_inside_a_tool_pauses(stage):
+    session, run = await start(
+        stage, 'call asked {"request": "say hi"}', PausePoints(model_calls=True, agents=("asked",))
+    )
+    pause = await decide(run, "answer", response="hi from ann")
+    assert pause.row.agent == "asked"
+    await stage.end_of(run)
+    assert "hi from ann" in await last_text(session)
+
+
+async def test_calls_at_once_pause_each_by_itself(stage):
+    calls = [["book", {"city": "Oslo", "nights": 1}], ["book", {"city": "Rome", "nights": 1}]]
+    session, run = await start(stage, f"calls {json.dumps(calls)}", TOOLS)
+    first, second = await open_pauses(run, 2)
+    for pause, city in ((second, "Lima"), (first, "Cairo")):
+        values = {"action": "continue", "args": {"city": city, "nights": 1}}
+        await units_of_work.write(pauses.decide, run.pk, pause.row.pk, values, "")
+    await stage.end_of(run)
+    cities = {json.loads(change["args"])["city"] for change in changes_of(await read_events(session))}
+    assert cities == {"Lima", "Cairo"}
+
+
+async def test_second_decision_is_refused(stage):
+    _, run = await start(stage, BOOK, TOOLS)
+    pause = await decide(run, "continue")
+    with pytest.raises(PauseDecided, match="does not wait for a decision any more"):
+        await units_of_work.write(pauses.decide, run.pk, pause.row.pk, {"action": "continue"}, "bob")
+    await stage.end_of(run)
+
+
+async def test_paused_run_is_shown_and_can_be_cancelled_at_once(stage):
+    session, run = await start(stage, BOOK, TOOLS)
+    await open_pauses(run)
+    [row] = await units_of_work.read(lambda: list(run_list.all_runs().filter(pk=run.pk)))
+    assert row.is_paused
+    runs = await units_of_work.read(read_session_runs, session.pk)
+    assert len(runs.pauses) == 1
+    await dispatch.cancel_run(run)
+    assert (await stage.end_of(run)).status == Run.Status.CANCELLED
+    assert "book" not in [event.author for event in await read_events(session)]
+    assert await units_of_work.read(StateChange.objects.filter(session=session).count) == 0
+    assert await units_of_work.read(RunPause.objects.count) == 0
+
+
+async def test_paused_run_ends_after_its_limit_with_the_reason(stage):
+    _, run = await start(stage, BOOK, PausePoints(tool_calls=True, limit_s=0.5))
+    row = await stage.end_of(run)
+    assert (row.status, row.error_type) == (Run.Status.CANCELLED, "PauseExpired")
+    assert "paused before book" in row.error
+
+
+async def test_paused_run_delays_no_run_of_another_session(stage):
+    _, paused_run = await start(stage, BOOK, TOOLS)
+    await open_pauses(paused_run)
+    other = await stage.run(await stage.session("desk"), "say hello")
+    assert other.status == Run.Status.DONE
+    await decide(paused_run, "continue")
+    await stage.end_of(paused_run)
+
+
+async def test_form_refuses_bad_arguments_and_keeps_the_pause(stage, web):
+    _, run = await start(stage, BOOK, TOOLS)
+    [pause] = await open_pauses(run)
+    url = f"/runs/{run.pk}/pauses/{pause.row.pk}/"
+    htmx = {"HX-Request": "true"}
+    for args, refusal in [
+        ('{"city": "Oslo", "nights": "two"}', "Arguments of book: nights is string, not integer."),
+        ('{"city": "Oslo", "nights": 2, "x": 1}', "x is not a parameter"),
+        ('{"city": ', "Arguments: Line 1"),
+        ("[]", "Arguments: they are no JSON object."),
+    ]:
+        response = await web.post(url, data={"action": "continue", "args": args}, headers=htmx)
+        assert (response.status_code, refusal in response.text) == (422, True), response.text
+    assert len(await open_pauses(run)) == 1
+    response = await web.post(url, data={"action": "answer", "response": "none left"}, headers=htmx)
+    assert response.status_code == 204
+    again = await web.post(url, data={"action": "continue"}, headers=htmx)
+    assert again.status_code == 409
+    await stage.end_of(run)
+
+
+async def test_form_refuses_contents_that_adk_does_not_accept(stage, web):
+    _, run = await start(stage, "say hello", MODELS)
+    [pause] = await open_pauses(run)
+    url = f"/runs/{run.pk}/pauses/{pause.row.pk}/"
+    data = {"action": "continue", "contents": '[{"role": "user", "parts": [{"txt": "hi"}]}]'}
+    response = await web.post(url, data=data, headers={"HX-Request": "true"})
+    assert response.status_code == 422
+    assert "Content 1: parts.0.txt" in response.text
+    await decide(run, "continue")
+    await stage.end_of(run)
