@@ -101,8 +101,8 @@ def test_recorded_evalset_is_the_one_of_the_example(tmp_path: Path):
 
 async def test_runs_of_an_earlier_store_are_brought_up_to_date(store: None, tmp_path: Path):
     def undo_newest_migration(connection: sqlite3.Connection) -> None:
-        connection.execute("DELETE FROM django_migrations WHERE name = '0006_judgements'")
-        connection.execute("DROP TABLE sessions_app_eventjudgement")
+        connection.execute("DELETE FROM django_migrations WHERE name = '0007_run_pauses'")
+        connection.execute("DROP TABLE sessions_app_runpause")
 
     await copy_demo_runs(packed_store(tmp_path, undo_newest_migration))
     assert len(await units_of_work.read(recorded_runs)) == 2

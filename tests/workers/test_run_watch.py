@@ -6,8 +6,10 @@ import asyncio
 
 from devui.workers.run_watch import WorkerRunWatch
 from sessions_app.agent_processes import processes
-from sessions_app.runs import lifecycle
+from sessions_app.runs import lifecycle, pauses
 from sessions_app.store.database import units_of_work
+from sessions_app.store.models import Run
+from tests.patience import PATIENCE_S
 from tests.runtime.run_rows import new_run, new_session
 
 WORKER = "w1"
@@ -35,5 +37,22 @@ async def test_all_jobs_of_a_run_end_with_it(transactional_db):
     assert [wait.done() for wait in waits] == [False, True, False]
     await units_of_work.write(lifecycle.finish, run_id, lifecycle.Status.DONE)
     await asyncio.wait_for(asyncio.gather(waits[0], waits[2]), 60)
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+
+
+def pause_run(run_id: str) -> None:
+    Run.objects.filter(pk=run_id).update(status=Run.Status.RUNNING)
+    pauses.add_pause(run_id, pauses.Kind.TOOL, "desk", "book", {}, 600)
+
+
+async def test_job_of_a_paused_run_ends_so_that_its_slot_is_free(transactional_db):
+    run_id = await units_of_work.write(run_at_worker)
+    watch = WorkerRunWatch(WORKER, cancel_nothing)
+    following = asyncio.create_task(watch.follow())
+    wait = asyncio.create_task(watch.wait_until_gone(run_id))
+    await units_of_work.write(pause_run, run_id)
+    await asyncio.wait_for(wait, PATIENCE_S)
+    assert await units_of_work.read(lifecycle.get_status, run_id) == Run.Status.RUNNING
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
