@@ -347,10 +347,9 @@ class RuntimeHost:
 
     def _add_plugin(self, runner: ManagedRunner, plugin: BasePlugin) -> ManagedRunner:
         """Return a copy of a runner with one plugin more, the first."""
-        app = cast(App, runner.app)
         return ManagedRunner(
             runs=self.runs,
-            app=app.model_copy(update={"plugins": [plugin, *app.plugins]}),
+            app=runner.app.model_copy(update={"plugins": [plugin, *runner.app.plugins]}),
             app_name=self.config.app_name,
             artifact_service=runner.artifact_service,
             session_service=runner.session_service,

@@ -12,7 +12,7 @@ from django.db.models import Q
 from evals_app.models import EvalAttempt
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.runs.pauses import IS_PAUSED
-from sessions_app.store.database import units_of_work
+from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.database.change_listener import subscribe
 from sessions_app.store.errors import DevUIError, StoreFault
 from sessions_app.store.models import Run
@@ -50,6 +50,12 @@ class WorkerRunWatch:
         """Return when a run of this worker has ended or paused, or another worker has taken it."""
         self._has_news.set()
         await _wait_for(run_id, self._ends)
+
+    async def wait_until_idle(self) -> None:
+        """Return when no process of this worker executes a run. Paused runs do not count."""
+        async with subscribe(poll_s=CALM_PAUSE_S) as changes:
+            while await retry.read(_is_busy, self._server_id):
+                await changes.wait()
 
     async def wait_until_cancelled(self, attempt_pk: int) -> None:
         """Return when an attempt that this worker executes is to end, by a person's request or with its run."""
@@ -125,6 +131,12 @@ def _current_runs(run_ids: Collection[str], server_id: str) -> set[str]:
     runs = Run.objects.filter(~IS_PAUSED, pk__in=run_ids, status__in=Run.ACTIVE)
     rows = runs.values_list("pk", "runtime_id", "runtime__server_id")
     return {run_id for run_id, runtime_id, owner in rows if server_id in (runtime_id, owner)}
+
+
+def _is_busy(server_id: str) -> bool:
+    """Tell whether a process of the server executes a run that is not paused."""
+    runs = Run.objects.filter(~IS_PAUSED, runtime__server_id=server_id, status=Run.Status.RUNNING)
+    return runs.exists()
 
 
 def _cancelled_attempts(attempt_pks: Collection[int]) -> set[int]:

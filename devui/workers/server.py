@@ -157,11 +157,18 @@ class WorkerServer:
         with contextlib.suppress(StoreFault, TimeoutError):
             async with asyncio.timeout(ADVERTISE_S):
                 await self._advertise_worker()
-        stopped = asyncio.create_task(self._stopped.wait())
-        await asyncio.wait(
-            {engine, stopped}, timeout=self._options.drain_s, return_when=asyncio.FIRST_COMPLETED
-        )
-        stopped.cancel()
+        waits = {
+            asyncio.create_task(self._stopped.wait()),
+            asyncio.create_task(self._wait_until_idle(engine)),
+        }
+        await asyncio.wait(waits, timeout=self._options.drain_s, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+    async def _wait_until_idle(self, engine: asyncio.Task[None]) -> None:
+        """Wait until the jobs have ended, and the runs that went on after a pause, which have no job."""
+        await asyncio.wait([engine])
+        await self._watch.wait_until_idle()
 
     def _request_stop(self) -> None:
         self._stop_requests += 1

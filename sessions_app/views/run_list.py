@@ -123,6 +123,7 @@ def _list_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _row_mark(run: Run) -> str:
+    is_paused = run.is_paused  # type: ignore[attr-defined]  # annotated by `all_runs`
     return list_updates.row_mark(
-        run.status, run.is_paused, bool(run.cancel_requested_at), run.error, run.session.problem_count
+        run.status, is_paused, bool(run.cancel_requested_at), run.error, run.session.problem_count
     )
