@@ -51,8 +51,9 @@ def test_new_version_of_the_runs_keeps_what_is_typed_at_a_pause(window: BrowserC
         pause.get_by_label("Arguments", exact=True).fill('{"city": "Cairo"}')
     expect(page.locator(".run-queued")).to_have_count(1)  # the second message: the runs were drawn again
     expect(pause.get_by_label("Arguments", exact=True)).to_have_value('{"city": "Cairo"}')
-    for button in page.locator("#runs").get_by_role("button", name="Cancel").all():
-        button.click()
+    page.locator(".run-queued").get_by_role("button", name="Cancel").click()
+    expect(page.locator(".run-queued")).to_have_count(0)
+    page.locator("#runs").get_by_role("button", name="Cancel").click()
     expect(page.locator("[data-pause]")).to_have_count(0)
 
 
