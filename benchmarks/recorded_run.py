@@ -1,4 +1,7 @@
-"""Cost of the recorder in a run: an event of an agent that writes state, and a model call, with and without it."""
+"""Cost of the recorder in a run: an event of an agent that writes state, and a model call, with and without it.
+
+Also the cost of pause points at which no call pauses.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ from google.genai import types
 
 from benchmarks.figures import Figure
 from benchmarks.stores import APP, USER, event, ours
+from devui.runtime.pause_plugin import PausePlugin
 from sessions_app.adk import Recorder
+from sessions_app.console.pause_points import PausePoints
 
 EVENTS = 300
 CALLS = 100
@@ -85,17 +90,18 @@ def log_records(callback_context: CallbackContext) -> None:
         log.info("step %d of the plan of %s", number, callback_context.agent_name)
 
 
-async def turn_times(name: str, **options: Any) -> tuple[float, float]:
-    """Return the median processor time of a turn without and with the recorder, in milliseconds.
+async def turn_times(name: str, alone: Plugins, measured: Plugins, **options: Any) -> tuple[float, float]:
+    """Return the median processor time of a turn without and with the measured plugins, in milliseconds.
 
     The turns alternate between two growing sessions. The processor time is that of all threads.
 
     Args:
         name: name of the agent and of its sessions.
+        alone, measured: the plugins of the turns.
         options: further options of the agent.
     """
     runners = {
-        on: runner(LlmAgent(name=name, model=Short(), **options), [Recorder()] if on else [])
+        on: runner(LlmAgent(name=name, model=Short(), **options), measured if on else alone)
         for on in (False, True)
     }
     times: dict[bool, list[float]] = {False: [], True: []}
@@ -105,7 +111,7 @@ async def turn_times(name: str, **options: Any) -> tuple[float, float]:
                 before = time.process_time()
                 async for _ in running.run_async(
                     user_id=USER,
-                    session_id=f"{name}-{'recorded' if on else 'alone'}",
+                    session_id=f"{name}-{'measured' if on else 'alone'}",
                     new_message=message(f"question {number}"),
                 ):
                     pass
@@ -119,15 +125,21 @@ def message(text: str) -> types.Content:
 
 
 async def rows() -> list[Figure]:
-    """Measure both without and with the recorder. The peer of a row is the same without."""
+    """Measure each without and with the plugins. The peer of a row is the same without."""
     logging_agent: dict[str, Any] = {"before_agent_callback": log_records}
     measured = {
         "event of a run, stored": (await event_time([]), await event_time([Recorder()])),
-        f"turn with a model call, {CALLS} in a session, processor time": await turn_times("speaker"),
-        f"the same with {RECORDS} log records": await turn_times("logger", **logging_agent),
+        f"turn with a model call, {CALLS} in a session, processor time": await turn_times(
+            "speaker", [], [Recorder()]
+        ),
+        f"the same with {RECORDS} log records": await turn_times("logger", [], [Recorder()], **logging_agent),
     }
     figures = []
     for what, (alone, recorded) in measured.items():
         figures.append(Figure(what, "ms", alone))
         figures.append(Figure(f"{what}, recorder on", "ms", recorded, None, alone, "recorder off"))
-    return figures
+    points = PausePoints(model_calls=True, tool_calls=True, condition="city = Oslo")
+    pausing: Plugins = [PausePlugin("benchmark", points, print), Recorder()]
+    alone, pausable = await turn_times("pausable", [Recorder()], pausing)
+    what = "turn with a model call and pause points that it does not meet"
+    return [*figures, Figure(what, "ms", pausable, None, alone, "no pause points")]

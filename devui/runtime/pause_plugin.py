@@ -80,11 +80,11 @@ class PausePlugin(BasePlugin):
         """Pause before a model call; change its request, or answer in place of the model."""
         key = _model_call_key(callback_context)
         self._request_changes.pop(key, None)
-        agent, state = callback_context.agent_name, callback_context.state.to_dict()
-        if not (self._is_stepping or self._points.match_model_call(agent, state)):
+        agent, read_state = callback_context.agent_name, callback_context.state.to_dict
+        if not (self._is_stepping or self._points.match_model_call(agent, read_state)):
             return None
         shown = request_json(llm_request)
-        content = _describe_request(shown, state)
+        content = _describe_request(shown, read_state())
         decision = await self._wait_for_decision(pauses.Kind.MODEL, agent, shown["model"], content)
         if decision.action == pauses.ANSWER:
             return LlmResponse(
@@ -112,11 +112,11 @@ class PausePlugin(BasePlugin):
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
         """Pause before the call of a tool; change its arguments, or answer in place of the tool."""
-        agent, state = tool_context.agent_name, tool_context.state.to_dict()
-        if not (self._is_stepping or self._points.match_tool_call(agent, tool.name, tool_args, state)):
+        agent, read_state = tool_context.agent_name, tool_context.state.to_dict
+        if not (self._is_stepping or self._points.match_tool_call(agent, tool.name, tool_args, read_state)):
             return None
         shown = redact(to_jsonable(tool_args))
-        content = _describe_call(shown, _read_parameters(tool), state)
+        content = _describe_call(shown, _read_parameters(tool), read_state())
         decision = await self._wait_for_decision(pauses.Kind.TOOL, agent, tool.name, content)
         call_id = tool_context.function_call_id or ""
         if decision.action in (pauses.ANSWER, pauses.FAIL) and isinstance(decision.response, dict):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -18,6 +18,9 @@ MAX_LIMIT_S = 86_400.0
 """Seconds that a pause may last: unless a person says otherwise, and at most. Then the run ends."""
 
 MINUTE_S = 60.0
+
+ReadState = Callable[[], Mapping[str, Any]]
+"""Returns the state before a call by its keys."""
 
 MAX_NAMES = 50
 """Names of tools or agents."""
@@ -98,21 +101,22 @@ class PausePoints:
         """The limit in minutes as the form shows it."""
         return f"{self.limit_s / MINUTE_S:g}"
 
-    def match_model_call(self, agent: str, state: Mapping[str, Any]) -> bool:
-        """Tell whether a run pauses before a model call of an agent."""
-        return self.model_calls and self._matches(agent, state)
+    def match_model_call(self, agent: str, read_state: ReadState) -> bool:
+        """Tell whether a run pauses before a model call of an agent. The state is read if there is a condition."""
+        return self.model_calls and self._has_agent(agent) and self._meets_condition({}, read_state)
 
-    def match_tool_call(
-        self, agent: str, tool: str, args: Mapping[str, Any], state: Mapping[str, Any]
-    ) -> bool:
+    def match_tool_call(self, agent: str, tool: str, args: Mapping[str, Any], read_state: ReadState) -> bool:
         """Tell whether a run pauses before a call of a tool. Arguments hide state keys of the same name."""
-        is_chosen = not self.tools or tool in self.tools
-        return self.tool_calls and is_chosen and self._matches(agent, {**state, **args})
+        is_chosen = self.tool_calls and (not self.tools or tool in self.tools) and self._has_agent(agent)
+        return is_chosen and self._meets_condition(args, read_state)
 
-    def _matches(self, agent: str, values: Mapping[str, Any]) -> bool:
-        if self.agents and agent not in self.agents:
-            return False
-        return not self.condition or matches_values(parse_condition(self.condition), values)
+    def _has_agent(self, agent: str) -> bool:
+        return not self.agents or agent in self.agents
+
+    def _meets_condition(self, args: Mapping[str, Any], read_state: ReadState) -> bool:
+        if not self.condition:
+            return True
+        return matches_values(parse_condition(self.condition), {**read_state(), **args})
 
 
 def read_form(posted: Mapping[str, str]) -> tuple[PausePoints, dict[str, str], dict[str, str]]:

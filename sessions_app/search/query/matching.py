@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from sessions_app.search.query.parsing import parse
@@ -25,6 +26,7 @@ MISSING = object()
 """Stands for a value that does not exist."""
 
 
+@lru_cache(maxsize=256)
 def parse_condition(text: str) -> Query:
     """Parse a condition on present values: a query with nothing but comparisons, and keys that are missing.
 
