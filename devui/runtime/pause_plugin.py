@@ -145,7 +145,8 @@ class PausePlugin(BasePlugin):
         """Pause until a person decides. Does not return if nobody does in time: then the run is cancelled."""
         limit_s = self._points.limit_s
         deadline = time.monotonic() + limit_s
-        pk = await retry.write(pauses.add_pause, self._run_id, kind, agent, target, content, limit_s)
+        call = (self._run_id, kind, agent, target, content)
+        pk = await retry.write(pauses.add_pause, *call, time.time(), limit_s)
         async with subscribe(poll_s=POLL_S) as changes:
             while (decision := await retry.read(pauses.read_decision, pk)) is None:
                 if time.monotonic() >= deadline:

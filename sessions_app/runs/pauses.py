@@ -101,18 +101,21 @@ class OpenPause:
         return _indent(self.content["contents"]) if "contents" in self.content else ""
 
 
-def add_pause(run_id: str, kind: str, agent: str, target: str, content: PauseContent, limit_s: float) -> int:
-    """Insert a pause of a running run and return its key."""
-    now = time.time()
+def add_pause(
+    run_id: str, kind: str, agent: str, target: str, content: PauseContent, began: float, limit_s: float
+) -> int:
+    """Insert a pause of a running run, which began at a time and may last so many seconds, and return its key.
+
+    A repeated insert finds the row of the first, as the reply to that may have been lost.
+    """
     with transaction.atomic():
-        row = RunPause.objects.create(
+        row, _ = RunPause.objects.get_or_create(
             run_id=run_id,
             kind=kind,
             agent=clean_text(agent),
             target=clean_text(target),
-            content=dumps(content),
-            created_at=now,
-            expires_at=now + limit_s,
+            created_at=began,
+            defaults={"content": dumps(content), "expires_at": began + limit_s},
         )
         change_notification.notify_after_commit()
     return row.pk

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from django.http import QueryDict
 
@@ -73,7 +75,9 @@ def paused_run() -> tuple[Run, RunPause]:
         "schema": {"type": "object", "properties": {"city": {"type": "string"}}},
         "state": {"temp:raw": "<script>alert(1)</script>"},
     }
-    pk = pauses.add_pause(run.pk, pauses.Kind.TOOL, "<i>desk</i>", "<i>book</i>", content, 600)
+    call = (run.pk, pauses.Kind.TOOL, "<i>desk</i>", "<i>book</i>", content, time.time(), 600)
+    pk = pauses.add_pause(*call)
+    assert pauses.add_pause(*call) == pk  # repeated, because the reply was lost
     return run, RunPause.objects.get(pk=pk)
 
 

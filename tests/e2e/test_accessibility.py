@@ -358,7 +358,7 @@ NO_PAGES = {
     "eval-compare-export",  # a file of its own, looked at in tests/evals
     "artifact-content", "artifact-there-content", "artifact-json", "artifact-of-session", "memory-add",
     "session-actions", "session-undo", "saved-view", "session-run", "run-cancel", "runs-cancel", "eval-run-cancel",
-    "agent-settings",
+    "agent-settings", "pause-decide",
     "agent-restart",
     "import-start", "import-dismiss", "first-message", "session-call",
     "playground-cancel", "playground-rename",

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
+from tests.e2e.axe import WCAG_RULES, violations
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/step-through.md").read_text(encoding="utf-8")
 
@@ -24,6 +26,10 @@ def test_steps_of_the_page_lead_to_another_answer(window: BrowserContext):
     page.get_by_role("button", name="Run", exact=True).click()
     pause = page.get_by_role("form", name="Paused before get_weather")
     expect(pause).to_contain_text("get_weather is about to be called by weather.")
+    pause.get_by_text("State", exact=True).click()
+    pause.get_by_text("Answer in its place", exact=True).click()
+    page.get_by_text("Pause at", exact=True).click()
+    assert violations(page, WCAG_RULES) == []
     arguments = pause.get_by_label("Arguments", exact=True)
     arguments.fill('{"city": 3}')
     pause.get_by_role("button", name="Continue").click()

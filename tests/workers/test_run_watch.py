@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from devui.workers.run_watch import WorkerRunWatch
 from sessions_app.agent_processes import processes
@@ -44,7 +45,7 @@ async def test_all_jobs_of_a_run_end_with_it(transactional_db):
 def pause_run(run_id: str) -> None:
     RuntimeProcess.objects.filter(pk=WORKER).update(server=WORKER)
     Run.objects.filter(pk=run_id).update(status=Run.Status.RUNNING)
-    pauses.add_pause(run_id, pauses.Kind.TOOL, "desk", "book", {}, 600)
+    pauses.add_pause(run_id, pauses.Kind.TOOL, "desk", "book", {}, time.time(), 600)
 
 
 def decide_pause(run_id: str) -> None:
