@@ -91,9 +91,9 @@ class StartPlaygroundRun(BaseModel):
 
 
 class PauseCheck(BaseModel):
-    """Body of `POST /devui/pauses/check`: the changed contents of a request to a model."""
+    """Body of `POST /devui/pauses/check`: the contents of a request to a model; None: not changed."""
 
-    contents: list[dict[str, Any]]
+    contents: list[dict[str, Any] | None]
 
 
 def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from google.adk.agents.callback_context import CallbackContext
@@ -27,7 +27,7 @@ from typing_extensions import override
 from devui.runtime._adk import get_declaration
 from devui.runtime.agent_description import read_schema
 from sessions_app.adk.model_calls import request_json
-from sessions_app.console.pause_points import PausePoints
+from sessions_app.console.pause_points import MINUTE_S, PausePoints
 from sessions_app.runs import pauses
 from sessions_app.runs.pauses import Decision, PauseContent
 from sessions_app.store import events as wire
@@ -47,6 +47,9 @@ MAX_CUT = 4_000
 MAX_STATE_KEYS = 200
 MAX_STATE_VALUE = 2_000
 """Keys of the state that a pause shows, and characters of the JSON of each; of a longer value, the beginning."""
+
+MAX_PAUSES = 20
+"""Pauses of a run at once; further calls wait until a person has decided on one of them."""
 
 POLL_S = 0.1
 """Longest polling interval on SQLite while a run is paused."""
@@ -70,6 +73,7 @@ class PausePlugin(BasePlugin):
         self._points = points
         self._expire = expire
         self._is_stepping = False
+        self._free_pauses = asyncio.Semaphore(MAX_PAUSES)
         self._tool_changes: dict[str, dict[str, Any]] = {}
         self._request_changes: dict[CallKey, dict[str, Any]] = {}
 
@@ -143,21 +147,25 @@ class PausePlugin(BasePlugin):
 
     async def _wait_for_decision(self, kind: str, agent: str, target: str, content: PauseContent) -> Decision:
         """Pause until a person decides. Does not return if nobody does in time: then the run is cancelled."""
-        limit_s = self._points.limit_s
-        deadline = time.monotonic() + limit_s
-        call = (self._run_id, kind, agent, target, content)
-        pk = await retry.write(pauses.add_pause, *call, time.time(), limit_s)
-        async with subscribe(poll_s=POLL_S) as changes:
-            while (decision := await retry.read(pauses.read_decision, pk)) is None:
-                if time.monotonic() >= deadline:
-                    self._expire(
-                        f"It was paused before {target} for {limit_s / 60:g} min, and nobody decided."
-                    )
-                    await asyncio.Event().wait()
-                await changes.wait()
-        await retry.write(pauses.delete_pause, pk)
-        self._is_stepping = decision.action == pauses.STEP
-        return decision
+        async with self._free_pauses:
+            limit_s = self._points.limit_s
+            deadline = time.monotonic() + limit_s
+            call = (self._run_id, kind, shorten(agent), shorten(target), content)
+            pk = await retry.write(pauses.add_pause, *call, time.time(), limit_s)
+            async with subscribe(poll_s=POLL_S) as changes:
+                while (decision := await retry.read(pauses.read_decision, pk)) is None:
+                    if time.monotonic() >= deadline:
+                        await self._wait_for_cancellation(target)
+                    await changes.wait()
+            await retry.write(pauses.delete_pause, pk)
+            self._is_stepping = decision.action == pauses.STEP
+            return decision
+
+    async def _wait_for_cancellation(self, target: str) -> None:
+        """Have the run cancelled because a pause has lasted too long."""
+        minutes = self._points.limit_s / MINUTE_S
+        self._expire(f"It was paused before {shorten(target)} for {minutes:g} min, and nobody decided.")
+        await asyncio.Event().wait()
 
 
 def change_request(request: LlmRequest, shown: list[Any], decision: Decision) -> None:
@@ -170,32 +178,36 @@ def change_request(request: LlmRequest, shown: list[Any], decision: Decision) ->
         request.config.system_instruction = decision.system_instruction or None
     if decision.contents is not None:
         originals = dict(zip(map(dumps, shown), request.contents, strict=True))
-        request.contents = [
-            originals.get(dumps(content)) or content_model
-            for content, content_model in zip(
-                decision.contents, parse_contents(decision.contents), strict=True
-            )
+        known = [originals.get(dumps(content)) for content in decision.contents]
+        changed = [
+            None if original else content for original, content in zip(known, decision.contents, strict=True)
         ]
+        pairs = zip(known, parse_contents(changed), strict=True)
+        request.contents = [content for pair in pairs if (content := pair[0] or pair[1])]
 
 
-def parse_contents(contents: list[Any]) -> list[types.Content]:
-    """Return contents of a request from their JSON.
+def parse_contents(contents: Sequence[Any]) -> list[types.Content | None]:
+    """Return contents of a request from their JSON; None for those that are None, because they are not changed.
 
     Raises:
         BadInput: names the content, the field and the rule.
     """
-    parsed = []
-    for number, content in enumerate(contents, 1):
-        try:
-            parsed.append(types.Content.model_validate_json(dumps(content)))  # bytes are base64 in JSON only
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            path = ".".join(map(str, first["loc"])) or "the value"
-            raise BadInput(
-                f"Content {number}: {path}: {first['msg']}.",
-                hint="Correct it: the fields are those of google.genai.types.Content.",
-            ) from error
-    return parsed
+    return [
+        None if content is None else _parse_content(number, content)
+        for number, content in enumerate(contents, 1)
+    ]
+
+
+def _parse_content(number: int, content: Any) -> types.Content:
+    try:
+        return types.Content.model_validate_json(dumps(content))  # bytes are base64 in JSON only
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        path = ".".join(map(str, first["loc"])) or "the value"
+        raise BadInput(
+            f"Content {number}: {path}: {first['msg']}.",
+            hint="Correct it: the fields are those of google.genai.types.Content.",
+        ) from error
 
 
 def restore_unchanged(value: Any, shown: Any, original: Any) -> Any:
@@ -252,7 +264,7 @@ def _describe_call(args: dict[str, Any], schema: dict[str, Any], state: dict[str
 
 
 def _describe_state(state: dict[str, Any]) -> dict[str, Any]:
-    values = redact(to_jsonable(dict(sorted(state.items())[:MAX_STATE_KEYS])))
+    values = redact(to_jsonable(dict(sorted(state.items(), key=lambda item: str(item[0]))[:MAX_STATE_KEYS])))
     return {key: _cut_value(value) for key, value in values.items()}
 
 

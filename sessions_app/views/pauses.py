@@ -17,6 +17,7 @@ from sessions_app.runs.runtime_client import provider
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, DevUIError
 from sessions_app.store.models import Run
+from sessions_app.store.scopes import dumps
 
 PROBLEMS = "devui/sessions/console/question_errors.html"
 
@@ -59,4 +60,6 @@ async def _check_request(run: Run, pause: OpenPause, values: dict[str, Any]) -> 
     if "contents" not in values:
         return
     client = await provider().client(run.session.app_name)
-    await client.call("POST", "/devui/pauses/check", {"contents": values["contents"]})
+    shown = set(map(dumps, pause.content["contents"]))
+    changed = [None if dumps(content) in shown else content for content in values["contents"]]
+    await client.call("POST", "/devui/pauses/check", {"contents": changed})

@@ -10,11 +10,14 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
+from google.adk.models.llm_request import LlmRequest
+from google.genai import types
 
 from devui.asgi import application
+from devui.runtime.pause_plugin import change_request, restore_unchanged
 from sessions_app.console.pause_points import PausePoints
 from sessions_app.runs import dispatch, pauses, run_list, runtime_client
-from sessions_app.runs.pauses import OpenPause, PauseDecided
+from sessions_app.runs.pauses import Decision, OpenPause, PauseDecided
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Event, ModelCall, Run, RunPause, StateChange
 from sessions_app.timeline.run_marks import read_session_runs
@@ -166,6 +169,26 @@ async def test_changed_request_reaches_model_and_its_record(stage):
     await stage.end_of(run)
     assert await last_text(session) == "something else"
     assert [change["what"] for change in changes_of(await read_events(session))] == ["request"]
+
+
+async def test_unchanged_content_stays_the_object_that_it_is():
+    image = types.Content(role="user", parts=[types.Part.from_bytes(data=b"png", mime_type="image/png")])
+    request = LlmRequest(contents=[image, types.Content(role="user", parts=[types.Part(text="hi")])])
+    shown: list[Any] = [{"parts": [{"inlineData": {"data": "[cut]"}}]}, {"parts": [{"text": "hi"}]}]
+    contents = [{"role": "user", "parts": [{"text": "first"}]}, shown[0]]
+    change_request(request, shown, Decision("continue", contents=contents))
+    assert [content.parts[0].text for content in request.contents if content.parts] == ["first", None]
+    assert request.contents[1] is image
+
+
+async def test_credentials_that_were_not_changed_reach_the_tool():
+    original = {"auth": {"token": "s3cret", "city": "Oslo"}, "list": [{"password": "p"}, 1]}
+    shown = {"auth": {"token": "[redacted]", "city": "Oslo"}, "list": [{"password": "[redacted]"}, 1]}
+    edited = {"auth": {"token": "[redacted]", "city": "Rome"}, "list": [1, {"password": "[redacted]"}, 2]}
+    assert restore_unchanged(edited, shown, original) == {
+        "auth": {"token": "s3cret", "city": "Rome"},
+        "list": [1, {"password": "p"}, 2],
+    }
 
 
 async def test_step_pauses_at_the_next_call_of_any_kind(stage):
