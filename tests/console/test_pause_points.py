@@ -6,6 +6,7 @@ import time
 
 import pytest
 from django.http import QueryDict
+from justhtml import JustHTML
 
 from sessions_app.agents import remotes
 from sessions_app.agents.remotes import Remote
@@ -127,3 +128,25 @@ def test_pause_of_another_run_and_of_an_ended_run_are_not_there(client):
     lifecycle.finish(run.pk, Run.Status.CANCELLED)
     assert not RunPause.objects.exists()
     assert client.post(f"/runs/{run.pk}/pauses/{pause.pk}/", {"action": "continue"}).status_code == 409
+
+
+def test_request_that_is_sent_back_as_the_page_shows_it_is_unchanged(client):
+    run, _ = paused_run()
+    content: pauses.PauseContent = {
+        "system_instruction": "\n  You are a\u200b desk.\nBe <brief>.\n",
+        "contents": [{"parts": [{"text": "hi\u200b"}], "role": "user"}],
+        "tools": [],
+        "state": {},
+    }
+    pk = pauses.add_pause(run.pk, pauses.Kind.MODEL, "desk", "m-1", content, time.time(), 600)
+    page = JustHTML(
+        client.get(f"/sessions/id/{run.session_id}/", follow=True).content.decode(), sanitize=False
+    )
+    shown = {
+        name: page.query(f'form[data-pause="{pk}"] textarea[name={name}]')[0].to_text(strip=False)
+        for name in ("system_instruction", "contents")
+    }
+    url = f"/runs/{run.pk}/pauses/{pk}/"
+    assert client.post(url, {"action": "continue", **shown}).status_code == 303
+    decision = pauses.read_decision(pk)
+    assert decision == pauses.Decision("continue")
