@@ -85,7 +85,7 @@ class PausePlugin(BasePlugin):
         key = _model_call_key(callback_context)
         self._request_changes.pop(key, None)
         agent, read_state = callback_context.agent_name, callback_context.state.to_dict
-        if not (self._is_stepping or self._points.match_model_call(agent, read_state)):
+        if not (self._is_stepping or self._points.matches_model_call(agent, read_state)):
             return None
         shown = request_json(llm_request)
         content = _describe_request(shown, read_state())
@@ -93,7 +93,7 @@ class PausePlugin(BasePlugin):
         if decision.action == pauses.ANSWER:
             return LlmResponse(
                 content=types.Content(role="model", parts=[types.Part(text=str(decision.response))]),
-                custom_metadata={wire.CHANGES: [_describe_change("answer", decision)]},
+                custom_metadata={wire.CHANGES_BY_PERSON: [_describe_change("answer", decision)]},
             )
         if decision.system_instruction is not None or decision.contents is not None:
             change_request(llm_request, shown["contents"], decision)
@@ -108,7 +108,7 @@ class PausePlugin(BasePlugin):
         change = self._request_changes.get(_model_call_key(callback_context))
         if change is not None and not llm_response.partial:
             metadata = llm_response.custom_metadata or {}
-            llm_response.custom_metadata = {**metadata, wire.CHANGES: [change]}
+            llm_response.custom_metadata = {**metadata, wire.CHANGES_BY_PERSON: [change]}
         return None
 
     @override
@@ -117,7 +117,7 @@ class PausePlugin(BasePlugin):
     ) -> dict[str, Any] | None:
         """Pause before the call of a tool; change its arguments, or answer in place of the tool."""
         agent, read_state = tool_context.agent_name, tool_context.state.to_dict
-        if not (self._is_stepping or self._points.match_tool_call(agent, tool.name, tool_args, read_state)):
+        if not (self._is_stepping or self._points.matches_tool_call(agent, tool.name, tool_args, read_state)):
             return None
         shown = redact(to_jsonable(tool_args))
         content = _describe_call(shown, _read_parameters(tool), read_state())
@@ -142,7 +142,7 @@ class PausePlugin(BasePlugin):
             if not event.partial and (change := self._tool_changes.pop(response.id or "", None)) is not None
         ]
         if changes:
-            event.custom_metadata = {**(event.custom_metadata or {}), wire.CHANGES: changes}
+            event.custom_metadata = {**(event.custom_metadata or {}), wire.CHANGES_BY_PERSON: changes}
         return None
 
     async def _wait_for_decision(self, kind: str, agent: str, target: str, content: PauseContent) -> Decision:

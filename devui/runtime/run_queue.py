@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from sessions_app.delivery.failure import NO_FAILURE, Failure
-from sessions_app.runs import lifecycle
+from sessions_app.runs import error_hints, lifecycle
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.runs.frame_log import FrameLog
 from sessions_app.store.database import retry, units_of_work
@@ -34,9 +34,6 @@ POLL_S = 0.25
 
 ABORT_S = 0.5
 """Seconds an agent has to react to ADK's abort signal, and then to the cancellation of its task."""
-
-PAUSE_EXPIRED = "PauseExpired"
-"""Error type of a run that was paused for longer than its limit."""
 
 MAX_ENDED_LOGS = 200
 """Number of ended runs whose frames are kept for late readers."""
@@ -133,7 +130,7 @@ class RunQueue:
 
     def expire(self, active: ActiveRun, reason: str) -> None:
         """Cancel a run in the background because it was paused for too long."""
-        active.reason, active.reason_type = reason, PAUSE_EXPIRED
+        active.reason, active.reason_type = reason, error_hints.PAUSE_EXPIRED
         self._tasks.start(self.cancel(active.id))
 
     async def cancel_all(self, why: str) -> None:

@@ -18,7 +18,7 @@ from devui.runtime import _adk
 from devui.runtime.agent_description import read_schema
 from devui.runtime.exception_text import safe_message
 from evals_app.execution.agent_tree import iter_nodes
-from sessions_app.problems.argument_schema import find_refusal, find_unknown_name
+from sessions_app.problems.argument_schema import require_accepted
 from sessions_app.store.errors import BadInput, NotFound
 from sessions_app.store.short_texts import join_names
 
@@ -98,13 +98,7 @@ def check_arguments(tool: BaseTool, args: Mapping[str, Any]) -> None:
             f"{tool.name} has no declaration: the model or the server of the model carries it out.",
             hint="Send a message to the agent, and look at the model call.",
         )
-    schema = read_schema(declaration)
-    refusal = find_unknown_name(args, schema) or find_refusal(args, schema)
-    if refusal:
-        properties = schema.get("properties")
-        names = join_names(list(properties), MAX_NAMES) if isinstance(properties, Mapping) else ""
-        hint = f"Its parameters: {names}." if names else "It takes no arguments."
-        raise BadInput(f"Arguments of {tool.name}: {refusal}.", hint=hint)
+    require_accepted(tool.name, args, read_schema(declaration))
 
 
 def _as_tool(tool: Any) -> BaseTool | _adk.Node:

@@ -13,6 +13,12 @@ from sessions_app.search.query.scanner import QueryError
 REQUEST_KEY = "pause_at"
 """Key of the pause points in `Run.request`."""
 
+
+def may_pause(request_text: str) -> bool:
+    """Tell whether a run with this `Run.request` may have pause points; no JSON is parsed."""
+    return f'"{REQUEST_KEY}"' in request_text
+
+
 DEFAULT_LIMIT_S = 600.0
 MAX_LIMIT_S = 86_400.0
 """Seconds that a pause may last: unless a person says otherwise, and at most. Then the run ends."""
@@ -35,7 +41,7 @@ LABELS = {
     TOOLS_INPUT: "Only these tools",
     AGENTS_INPUT: "Only these agents",
     CONDITION_INPUT: "Pause if",
-    MINUTES_INPUT: "Minutes",
+    MINUTES_INPUT: "Minutes to wait",
 }
 """Labels of the inputs that can be wrong."""
 
@@ -101,11 +107,13 @@ class PausePoints:
         """The limit in minutes as the form shows it."""
         return f"{self.limit_s / MINUTE_S:g}"
 
-    def match_model_call(self, agent: str, read_state: ReadState) -> bool:
+    def matches_model_call(self, agent: str, read_state: ReadState) -> bool:
         """Tell whether a run pauses before a model call of an agent. The state is read if there is a condition."""
         return self.model_calls and self._has_agent(agent) and self._meets_condition({}, read_state)
 
-    def match_tool_call(self, agent: str, tool: str, args: Mapping[str, Any], read_state: ReadState) -> bool:
+    def matches_tool_call(
+        self, agent: str, tool: str, args: Mapping[str, Any], read_state: ReadState
+    ) -> bool:
         """Tell whether a run pauses before a call of a tool. Arguments hide state keys of the same name."""
         is_chosen = self.tool_calls and (not self.tools or tool in self.tools) and self._has_agent(agent)
         return is_chosen and self._meets_condition(args, read_state)

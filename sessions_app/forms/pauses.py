@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sessions_app.presentation import schema_form
-from sessions_app.problems.argument_schema import find_refusal, find_unknown_name
+from sessions_app.problems.argument_schema import require_accepted
 from sessions_app.runs.pauses import ACTIONS, ANSWER, FAIL, OpenPause
 from sessions_app.store.errors import BadInput
 from sessions_app.store.scopes import dumps
@@ -14,9 +14,6 @@ from sessions_app.store.short_texts import join_names
 
 MAX_CHARACTERS = 400_000
 """Most characters of a text in the form."""
-
-MAX_NAMES = 20
-"""Parameters that an error lists."""
 
 
 def read_decision(pause: OpenPause, posted: Mapping[str, str]) -> dict[str, Any]:
@@ -64,11 +61,7 @@ def _read_arguments(pause: OpenPause, posted: Mapping[str, str]) -> dict[str, An
     if dumps(args) == dumps(pause.content["args"]):
         return {}
     schema = pause.content.get("schema", {})
-    if refusal := find_unknown_name(args, schema) or find_refusal(args, schema):
-        properties = schema.get("properties")
-        names = join_names([*properties], MAX_NAMES) if isinstance(properties, Mapping) else ""
-        hint = f"Its parameters: {names}." if names else "It takes no arguments."
-        raise BadInput(f"Arguments of {pause.row.target[:80]}: {refusal}.", hint=hint)
+    require_accepted(pause.row.target[:80], args, schema)
     return {"args": args}
 
 

@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from sessions_app.store.errors import BadInput
 from sessions_app.store.short_texts import join_names
 
 MAX_DEPTH = 8
 MAX_ITEMS = 10_000
 """Items of an array that are checked."""
+
+MAX_NAMES = 20
+"""Parameters that an error lists."""
 
 Schema = Mapping[str, Any]
 
@@ -50,8 +54,22 @@ def find_refusal(args: Any, schema: Schema, path: str = "", root: Schema | None 
     return ""
 
 
-def find_unknown_name(args: Mapping[str, Any], schema: Schema) -> str:
-    """Return why an argument has no parameter: ADK would leave it out. Empty if all have, or if any may be given."""
+def require_accepted(tool_name: str, args: Mapping[str, Any], schema: Schema) -> None:
+    """Require arguments that a tool's schema accepts.
+
+    Raises:
+        BadInput: names the argument, the rule and the tool's parameters.
+    """
+    refusal = _find_unknown_argument(args, schema) or find_refusal(args, schema)
+    if refusal:
+        properties = schema.get("properties")
+        names = join_names([*properties], MAX_NAMES) if isinstance(properties, Mapping) else ""
+        hint = f"Its parameters: {names}." if names else "It takes no arguments."
+        raise BadInput(f"Arguments of {tool_name}: {refusal}.", hint=hint)
+
+
+def _find_unknown_argument(args: Mapping[str, Any], schema: Schema) -> str:
+    """Return why an argument is refused: it is no parameter, and ADK would drop it. Empty if all are parameters."""
     properties = schema.get("properties", {})
     if not isinstance(properties, Mapping) or schema.get("additionalProperties"):
         return ""

@@ -6,8 +6,11 @@ import re
 
 CALL_LIMIT_ERROR = "LlmCallsLimitExceededError"
 
+PAUSE_EXPIRED = "PauseExpired"
+"""Error type of a run that was paused for longer than its limit."""
+
 HINTS = {
-    "PauseExpired": (
+    PAUSE_EXPIRED: (
         "The run waited at a pause point and nobody decided in time. Run it again; under Pause at you can set how many"
         " minutes a pause may last."
     ),

@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 
-from sessions_app.console.pause_points import REQUEST_KEY
+from sessions_app.console.pause_points import may_pause
 from sessions_app.store.database import change_notification
 from sessions_app.store.errors import DevUIError
 from sessions_app.store.models import Run, RunPause
@@ -31,11 +31,11 @@ ACTIONS = (CONTINUE, STEP, ANSWER, FAIL)
 """What a person can decide: call, call and pause at the next call, answer in place of the call, or with an error."""
 
 
-class PauseDecided(DevUIError):
+class PauseEnded(DevUIError):
     """The pause does not wait for a decision any more."""
 
     status = 409
-    code = "pause_decided"
+    code = "pause_ended"
 
 
 class PauseContent(TypedDict, total=False):
@@ -136,13 +136,13 @@ def delete_pause(pause_pk: int) -> None:
 
 def delete_run_pauses(run: Run) -> None:
     """Delete the pauses of a run that has ended. `run.request` says whether it can have any."""
-    if f'"{REQUEST_KEY}"' in run.request:
+    if may_pause(run.request):
         RunPause.objects.filter(run=run).delete()
 
 
 def list_open_pauses(run: Run | None) -> list[OpenPause]:
     """Return the pauses of a run that wait for a decision, oldest first. No query for a run that cannot pause."""
-    if run is None or f'"{REQUEST_KEY}"' not in run.request:
+    if run is None or not may_pause(run.request):
         return []
     return [_parse_row(row) for row in RunPause.objects.filter(run=run, decision="").order_by("pk")]
 
@@ -151,14 +151,14 @@ def find_open_pause(run_id: str, pause_pk: int) -> OpenPause:
     """Return a pause of a run that waits for a decision.
 
     Raises:
-        PauseDecided: somebody has decided, its time is over, or the run has ended.
+        PauseEnded: somebody has decided, its time is over, or the run has ended.
     """
     rows = RunPause.objects.filter(
         pk=pause_pk, run_id=run_id, run__status=Run.Status.RUNNING, decision="", expires_at__gt=time.time()
     )
     row = rows.first()
     if row is None:
-        raise _pause_decided(run_id)
+        raise _pause_ended(run_id)
     return _parse_row(row)
 
 
@@ -166,13 +166,13 @@ def decide(run_id: str, pause_pk: int, values: Mapping[str, Any], person: str) -
     """Store the decision on a pause: the fields of `Decision` without the person.
 
     Raises:
-        PauseDecided: somebody has decided, its time is over, or the run has ended.
+        PauseEnded: somebody has decided, its time is over, or the run has ended.
     """
     find_open_pause(run_id, pause_pk)
     with transaction.atomic():
         undecided = RunPause.objects.filter(pk=pause_pk, decision="")
         if not undecided.update(decision=dumps(values), decided_by=person):
-            raise _pause_decided(run_id)
+            raise _pause_ended(run_id)
         change_notification.notify_after_commit()
 
 
@@ -180,10 +180,10 @@ def _parse_row(row: RunPause) -> OpenPause:
     return OpenPause(row, json.loads(row.content))
 
 
-def _pause_decided(run_id: str) -> PauseDecided:
-    return PauseDecided(
+def _pause_ended(run_id: str) -> PauseEnded:
+    return PauseEnded(
         f"This pause of run {run_id} does not wait for a decision any more.",
-        hint="Somebody has decided, or the run has ended. The session shows how it went on.",
+        hint="Somebody has decided, its time is over, or the run has ended. The session shows which.",
     )
 
 

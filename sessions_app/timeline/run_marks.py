@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Case, F, Q, TextField, Value, When
 from django.db.models.functions import Coalesce
 
-from sessions_app.console.pause_points import REQUEST_KEY, PausePoints
+from sessions_app.console.pause_points import PausePoints, may_pause
 from sessions_app.runs import job_queue
 from sessions_app.runs.pauses import OpenPause, list_open_pauses
 from sessions_app.store.models import AgentSession, Event, Run
@@ -64,8 +64,7 @@ class SessionRuns:
     def pause_points(self) -> PausePoints:
         """The pause points of the newest run, which the console offers again."""
         request = self.newest[0].request if self.newest else ""
-        may_pause = f'"{REQUEST_KEY}"' in request
-        return PausePoints.read_request(json.loads(request) if may_pause else {})
+        return PausePoints.read_request(json.loads(request) if may_pause(request) else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ async def decide(request: HttpRequest, run_id: str, pause: int) -> HttpResponse:
 
     Raises:
         NotFound: no such run.
-        PauseDecided: the pause does not wait any more.
+        PauseEnded: the pause does not wait any more.
         BadInput: a value of the form is invalid.
     """
     run = await units_of_work.read(find_run, run_id)

@@ -25,9 +25,9 @@ def test_steps_of_the_page_lead_to_another_answer(window: BrowserContext):
     page.locator("#message").fill("What is the weather in Oslo?")
     page.get_by_role("button", name="Run", exact=True).click()
     pause = page.get_by_role("form", name="Paused before get_weather")
-    expect(pause).to_contain_text("get_weather is about to be called by weather.")
+    expect(pause).to_contain_text("weather is about to call get_weather.")
     pause.get_by_text("State", exact=True).click()
-    pause.get_by_text("Answer in its place", exact=True).click()
+    pause.get_by_text("Answer instead", exact=True).click()
     page.get_by_text("Pause at", exact=True).click()
     assert violations(page, WCAG_RULES) == []
     arguments = pause.get_by_label("Arguments", exact=True)

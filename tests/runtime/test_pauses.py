@@ -17,7 +17,7 @@ from devui.asgi import application
 from devui.runtime.pause_plugin import change_request, restore_unchanged
 from sessions_app.console.pause_points import PausePoints
 from sessions_app.runs import dispatch, pauses, run_list, runtime_client
-from sessions_app.runs.pauses import Decision, OpenPause, PauseDecided
+from sessions_app.runs.pauses import Decision, OpenPause, PauseEnded
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Event, ModelCall, Run, RunPause, StateChange
 from sessions_app.timeline.run_marks import read_session_runs
@@ -242,7 +242,7 @@ async def test_calls_at_once_pause_each_by_itself(stage):
 async def test_second_decision_is_refused(stage):
     _, run = await start(stage, BOOK, TOOLS)
     pause = await decide(run, "continue")
-    with pytest.raises(PauseDecided, match="does not wait for a decision any more"):
+    with pytest.raises(PauseEnded, match="does not wait for a decision any more"):
         await units_of_work.write(pauses.decide, run.pk, pause.row.pk, {"action": "continue"}, "bob")
     await stage.end_of(run)
 

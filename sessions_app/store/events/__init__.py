@@ -6,7 +6,7 @@ shows, so that pages never parse whole events.
 
 from sessions_app.store.events.content import (
     ABORTED,
-    CHANGES,
+    CHANGES_BY_PERSON,
     PARTIAL_ANSWER,
     as_seconds,
     content_parts,
@@ -39,7 +39,7 @@ from sessions_app.store.events.summary import (
 __all__ = [
     "ABORTED",
     "CANCELLED",
-    "CHANGES",
+    "CHANGES_BY_PERSON",
     "LIST_LIMIT",
     "PARTIAL_ANSWER",
     "PART_ORDER",

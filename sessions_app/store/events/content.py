@@ -31,7 +31,7 @@ PARTIAL_ANSWER = "devui_partial_answer"
 A list of {author, branch, parts}. It is not the event's content, because content is sent to models.
 """
 
-CHANGES = "devui_changes"
+CHANGES_BY_PERSON = "devui_changes"
 """Metadata key of an event with what a person changed of the call that produced it, at a pause of the run.
 
 A list of {what: arguments, result, request or answer; by: name of the person; for tools also tool, call_id and the

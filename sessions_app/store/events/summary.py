@@ -11,7 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from sessions_app.store import scopes
 from sessions_app.store.events.content import (
-    CHANGES,
+    CHANGES_BY_PERSON,
     as_seconds,
     content_parts,
     control_signals,
@@ -305,7 +305,7 @@ def _list_changes(wire: Mapping[str, Any]) -> list[dict[str, str]]:
     names = ("what", "by", "tool", "args")
     return [
         {name: shorten(change[name]) for name in names if change.get(name)}
-        for change in _list_dicts(wire.get("customMetadata"), CHANGES)[:LIST_LIMIT]
+        for change in _list_dicts(wire.get("customMetadata"), CHANGES_BY_PERSON)[:LIST_LIMIT]
     ]
 
 

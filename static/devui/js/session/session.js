@@ -99,9 +99,9 @@ function showRuns(runs, html) {
   const focused = document.activeElement;
   const template = document.createElement("template");
   template.innerHTML = html;
-  for (const pause of template.content.querySelectorAll("[data-pause]")) {
-    const shown = runs.querySelector(`[data-pause="${pause.dataset.pause}"]`);
-    if (shown) pause.replaceWith(shown);
+  for (const newForm of template.content.querySelectorAll("[data-pause]")) {
+    const shownForm = runs.querySelector(`[data-pause="${newForm.dataset.pause}"]`);
+    if (shownForm) newForm.replaceWith(shownForm);
   }
   const holdsFocus = template.content.contains(focused);
   runs.replaceChildren(template.content);
