@@ -8,7 +8,9 @@ get the plugins of their caller, and parallel branches call its hooks at the sam
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -29,7 +31,7 @@ from devui.runtime.agent_description import read_schema
 from sessions_app.adk.model_calls import request_json
 from sessions_app.console.pause_points import MINUTE_S, PausePoints
 from sessions_app.runs import pauses
-from sessions_app.runs.pauses import Decision, PauseContent
+from sessions_app.runs.pauses import MAX_CONTENT, Decision, PauseContent
 from sessions_app.store import events as wire
 from sessions_app.store.database import retry
 from sessions_app.store.database.change_listener import subscribe
@@ -38,11 +40,8 @@ from sessions_app.store.events.summary import shorten
 from sessions_app.store.redaction import redact
 from sessions_app.store.scopes import dumps, to_jsonable
 
-MAX_CONTENT = 200_000
-"""Most characters of the JSON of arguments or contents that can be edited; of more, the beginning is shown."""
-
 MAX_CUT = 4_000
-"""Characters that are shown of more."""
+"""Characters that are shown of the JSON of arguments or contents that are too long to be edited."""
 
 MAX_STATE_KEYS = 200
 MAX_STATE_VALUE = 2_000
@@ -53,6 +52,12 @@ MAX_PAUSES = 20
 
 POLL_S = 0.1
 """Longest polling interval on SQLite while a run is paused."""
+
+Step = tuple[str, int]
+"""Branch in which a person has chosen to step, and key of the pause."""
+
+Call = tuple[str, str, str, PauseContent]
+"""Kind, agent, target and content of a pause."""
 
 CallKey = tuple[str, str, str]
 """Invocation, agent and branch of a model call; there is one at a time."""
@@ -72,7 +77,7 @@ class PausePlugin(BasePlugin):
         self._run_id = run_id
         self._points = points
         self._expire = expire
-        self._is_stepping = False
+        self._steps: set[Step] = set()
         self._free_pauses = asyncio.Semaphore(MAX_PAUSES)
         self._tool_changes: dict[str, dict[str, Any]] = {}
         self._request_changes: dict[CallKey, dict[str, Any]] = {}
@@ -85,11 +90,13 @@ class PausePlugin(BasePlugin):
         key = _model_call_key(callback_context)
         self._request_changes.pop(key, None)
         agent, read_state = callback_context.agent_name, callback_context.state.to_dict
-        if not (self._is_stepping or self._points.matches_model_call(agent, read_state)):
+        steps = self._find_steps(callback_context)
+        if not (steps or self._points.matches_model_call(agent, read_state)):
             return None
         shown = request_json(llm_request)
         content = _describe_request(shown, read_state())
-        decision = await self._wait_for_decision(pauses.Kind.MODEL, agent, shown["model"], content)
+        call = (pauses.Kind.MODEL, agent, shown["model"], content)
+        decision = await self._wait_for_decision(call, callback_context.branch or "", steps)
         if decision.action == pauses.ANSWER:
             return LlmResponse(
                 content=types.Content(role="model", parts=[types.Part(text=str(decision.response))]),
@@ -117,11 +124,16 @@ class PausePlugin(BasePlugin):
     ) -> dict[str, Any] | None:
         """Pause before the call of a tool; change its arguments, or answer in place of the tool."""
         agent, read_state = tool_context.agent_name, tool_context.state.to_dict
-        if not (self._is_stepping or self._points.matches_tool_call(agent, tool.name, tool_args, read_state)):
+        steps = self._find_steps(tool_context)
+        if not (steps or self._points.matches_tool_call(agent, tool.name, tool_args, read_state)):
             return None
-        shown = redact(to_jsonable(tool_args))
-        content = _describe_call(shown, _read_parameters(tool), read_state())
-        decision = await self._wait_for_decision(pauses.Kind.TOOL, agent, tool.name, content)
+        sent = to_jsonable(tool_args)
+        shown = redact(sent)
+        schema = (
+            _read_parameters(tool) if shown == sent else {}
+        )  # a removed credential may be a required argument
+        call = (pauses.Kind.TOOL, agent, tool.name, _describe_call(shown, schema, read_state()))
+        decision = await self._wait_for_decision(call, tool_context.branch or "", steps)
         call_id = tool_context.function_call_id or ""
         if decision.action in (pauses.ANSWER, pauses.FAIL) and isinstance(decision.response, dict):
             self._tool_changes[call_id] = _describe_change("result", decision)
@@ -145,20 +157,28 @@ class PausePlugin(BasePlugin):
             event.custom_metadata = {**(event.custom_metadata or {}), wire.CHANGES_BY_PERSON: changes}
         return None
 
-    async def _wait_for_decision(self, kind: str, agent: str, target: str, content: PauseContent) -> Decision:
-        """Pause until a person decides. Does not return if nobody does in time: then the run is cancelled."""
+    def _find_steps(self, context: CallbackContext) -> set[Step]:
+        """Return the steps that end at a call: those in its branch, and in branches around or inside it."""
+        branch = context.branch or ""
+        return {step for step in self._steps if is_inside(branch, step[0]) or is_inside(step[0], branch)}
+
+    async def _wait_for_decision(self, call: Call, branch: str, steps: set[Step]) -> Decision:
+        """Pause until a person decides, which ends `steps`. If nobody decides in time, the run is cancelled instead."""
+        kind, agent, target, content = call
         async with self._free_pauses:
             limit_s = self._points.limit_s
             deadline = time.monotonic() + limit_s
-            call = (self._run_id, kind, shorten(agent), shorten(target), content)
-            pk = await retry.write(pauses.add_pause, *call, time.time(), limit_s)
+            names = (self._run_id, kind, shorten(agent), shorten(target))
+            pk = await retry.write(pauses.add_pause, *names, content, time.time(), limit_s)
             async with subscribe(poll_s=POLL_S) as changes:
                 while (decision := await retry.read(pauses.read_decision, pk)) is None:
-                    if time.monotonic() >= deadline:
+                    if time.monotonic() >= deadline and await retry.write(pauses.expire_pause, pk):
                         await self._wait_for_cancellation(target)
                     await changes.wait()
             await retry.write(pauses.delete_pause, pk)
-            self._is_stepping = decision.action == pauses.STEP
+            self._steps -= steps
+            if decision.action == pauses.STEP:
+                self._steps.add((branch, pk))
             return decision
 
     async def _wait_for_cancellation(self, target: str) -> None:
@@ -166,6 +186,11 @@ class PausePlugin(BasePlugin):
         minutes = self._points.limit_s / MINUTE_S
         self._expire(f"It was paused before {shorten(target)} for {minutes:g} min, and nobody decided.")
         await asyncio.Event().wait()
+
+
+def is_inside(branch: str, other: str) -> bool:
+    """Tell whether a branch is another one or inside it. The branch without a name has all."""
+    return not other or branch == other or branch.startswith(f"{other}.")
 
 
 def change_request(request: LlmRequest, shown: list[Any], decision: Decision) -> None:
@@ -177,13 +202,12 @@ def change_request(request: LlmRequest, shown: list[Any], decision: Decision) ->
     if decision.system_instruction is not None:
         request.config.system_instruction = decision.system_instruction or None
     if decision.contents is not None:
-        originals = dict(zip(map(dumps, shown), request.contents, strict=True))
-        known = [originals.get(dumps(content)) for content in decision.contents]
-        changed = [
-            None if original else content for original, content in zip(known, decision.contents, strict=True)
+        indexes = match_items(decision.contents, shown)
+        changed = [None if number in indexes else content for number, content in enumerate(decision.contents)]
+        request.contents = [
+            content or request.contents[indexes[number]]
+            for number, content in enumerate(parse_contents(changed))
         ]
-        pairs = zip(known, parse_contents(changed), strict=True)
-        request.contents = [content for pair in pairs if (content := pair[0] or pair[1])]
 
 
 def parse_contents(contents: Sequence[Any]) -> list[types.Content | None]:
@@ -213,19 +237,73 @@ def _parse_content(number: int, content: Any) -> types.Content:
 def restore_unchanged(value: Any, shown: Any, original: Any) -> Any:
     """Return an edited value in which everything that is as it was shown has its original value.
 
-    What was shown has no credentials, so that an edit of something else keeps them.
+    What was shown has no credentials: an edit of something else keeps them. They go with the object that has them,
+    when a person removes or empties that.
     """
     if isinstance(value, dict) and isinstance(shown, Mapping) and isinstance(original, Mapping):
-        return {
-            name: restore_unchanged(item, shown.get(name), original.get(name)) if name in shown else item
-            for name, item in value.items()
-        }
+        return _restore_object(value, shown, original)
     if dumps(value) == dumps(shown):
         return original
     if isinstance(value, list) and isinstance(shown, list) and isinstance(original, list | tuple):
-        known = dict(zip(map(dumps, shown), original, strict=False))
-        return [known.get(dumps(item), item) for item in value]
+        return _restore_list(value, shown, original)
     return value
+
+
+def _restore_object(
+    value: dict[str, Any], shown: Mapping[str, Any], original: Mapping[str, Any]
+) -> dict[str, Any]:
+    is_emptied = bool(shown) and shown.keys().isdisjoint(value)
+    hidden = {} if is_emptied else {name: item for name, item in original.items() if name not in shown}
+    return hidden | {
+        name: restore_unchanged(item, shown[name], original.get(name)) if name in shown else item
+        for name, item in value.items()
+    }
+
+
+def _restore_list(value: list[Any], shown: list[Any], original: Sequence[Any]) -> list[Any]:
+    """Return the items of an edited list. One that equals none as it was shown is an edit of that at its position."""
+    indexes = match_items(value, shown)
+    edited = set(range(min(len(value), len(shown)))).difference(indexes, indexes.values())
+    indexes |= {number: number for number in edited}
+    return [
+        restore_unchanged(item, shown[indexes[number]], original[indexes[number]])
+        if number in indexes
+        else item
+        for number, item in enumerate(value)
+    ]
+
+
+def match_items(value: Sequence[Any], shown: Sequence[Any]) -> dict[int, int]:
+    """Return the indexes of shown items by the indexes of the equal items of an edited list.
+
+    Equal items are told apart by their positions, from the beginning and from the end, then by their order; a copy is
+    the last of them. Takes linear time.
+    """
+    new, old = [dumps(item) for item in value], [dumps(item) for item in shown]
+    matches = _match_positions(new, old)
+    free_indexes: dict[str, deque[int]] = defaultdict(deque)
+    for index in sorted(set(range(len(old))).difference(matches.values())):
+        free_indexes[old[index]].append(index)
+    last_indexes = {text: index for index, text in enumerate(old)}
+    for number, text in enumerate(new):
+        if number not in matches and text in last_indexes:
+            matches[number] = free_indexes[text].popleft() if free_indexes[text] else last_indexes[text]
+    return matches
+
+
+def _match_positions(new: Sequence[str], old: Sequence[str]) -> dict[int, int]:
+    if len(new) == len(old):
+        return {number: number for number, text in enumerate(new) if text == old[number]}
+    same_first = _count_same(new, old)
+    same_last = min(_count_same(new[::-1], old[::-1]), min(len(new), len(old)) - same_first)
+    first = {number: number for number in range(same_first)}
+    return first | {len(new) - number: len(old) - number for number in range(1, same_last + 1)}
+
+
+def _count_same(texts: Sequence[str], others: Sequence[str]) -> int:
+    """Return how many texts at the beginning are the same."""
+    pairs = zip(texts, others, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _model_call_key(context: CallbackContext) -> CallKey:
@@ -245,21 +323,19 @@ def _describe_request(shown: dict[str, Any], state: dict[str, Any]) -> PauseCont
     instruction = shown["system_instruction"]
     if isinstance(instruction, str | None) and len(instruction or "") <= MAX_CONTENT:
         content["system_instruction"] = instruction or ""
-    text = dumps(shown["contents"])
-    if len(text) <= MAX_CONTENT:
+    if pauses.has_editable_length(shown["contents"]):
         content["contents"] = shown["contents"]
     else:
-        content["cut"] = text[:MAX_CUT]
+        content["cut"] = dumps(shown["contents"])[:MAX_CUT]
     return content
 
 
 def _describe_call(args: dict[str, Any], schema: dict[str, Any], state: dict[str, Any]) -> PauseContent:
     content: PauseContent = {"schema": schema, "state": _describe_state(state)}
-    text = dumps(args)
-    if len(text) <= MAX_CONTENT:
+    if pauses.has_editable_length(args):
         content["args"] = args
     else:
-        content["cut"] = text[:MAX_CUT]
+        content["cut"] = dumps(args)[:MAX_CUT]
     return content
 
 

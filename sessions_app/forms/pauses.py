@@ -27,9 +27,6 @@ def read_decision(pause: OpenPause, posted: Mapping[str, str]) -> dict[str, Any]
         raise BadInput(
             f"Decision {action[:40]!r} is unknown.", hint=f"Press a button: {join_names([*ACTIONS], 4)}."
         )
-    for name, text in posted.items():
-        if len(text) > MAX_CHARACTERS:
-            raise BadInput(f"{name[:40]}: more than {MAX_CHARACTERS:,} characters.", hint="Shorten the text.")
     if action in (ANSWER, FAIL):
         return {"action": action, "response": _read_response(pause, posted, action)}
     changes = _read_arguments(pause, posted) if pause.is_tool else _read_request(pause, posted)
@@ -38,7 +35,7 @@ def read_decision(pause: OpenPause, posted: Mapping[str, str]) -> dict[str, Any]
 
 def _read_response(pause: OpenPause, posted: Mapping[str, str], action: str) -> dict[str, Any] | str:
     """Return the result of a tool as ADK has results, or the text of a model."""
-    text = posted.get("response", "").strip()
+    text = _read_text(posted, "response", "Answer").strip()
     if not text:
         raise BadInput("Answer: it is empty.", hint="Write the answer that the agent gets.")
     if action == FAIL:
@@ -55,25 +52,25 @@ def _read_arguments(pause: OpenPause, posted: Mapping[str, str]) -> dict[str, An
     """Return the changed arguments of a tool; nothing if they are as they were, or cannot be edited."""
     if "args" not in pause.content or "args" not in posted:
         return {}
-    args = _parse_json("Arguments", posted["args"].strip() or "{}")
+    args = _parse_json("Arguments", _read_text(posted, "args", "Arguments").strip() or "{}")
     if not isinstance(args, dict):
         raise BadInput("Arguments: they are no JSON object.", hint='Write {"city": "Paris"}.')
     if dumps(args) == dumps(pause.content["args"]):
         return {}
-    schema = pause.content.get("schema", {})
-    require_accepted(pause.row.target[:80], args, schema)
+    if schema := pause.content.get("schema"):
+        require_accepted(pause.row.target[:80], args, schema)
     return {"args": args}
 
 
 def _read_request(pause: OpenPause, posted: Mapping[str, str]) -> dict[str, Any]:
     """Return what is changed of the request to a model. The contents are checked by the runtime of the app."""
     changes: dict[str, Any] = {}
-    instruction = posted.get("system_instruction", "").replace("\r\n", "\n")
+    instruction = _read_text(posted, "system_instruction", "System instruction").replace("\r\n", "\n")
     shown = pause.content.get("system_instruction")
     if shown is not None and "system_instruction" in posted and instruction != shown.replace("\r\n", "\n"):
         changes["system_instruction"] = instruction
-    if "contents" in pause.content and posted.get("contents", "").strip():
-        contents = _parse_json("Contents", posted["contents"])
+    if "contents" in pause.content and (text := _read_text(posted, "contents", "Contents").strip()):
+        contents = _parse_json("Contents", text)
         if not isinstance(contents, list) or not all(isinstance(content, dict) for content in contents):
             raise BadInput(
                 "Contents: they are no JSON array of objects.",
@@ -82,6 +79,13 @@ def _read_request(pause: OpenPause, posted: Mapping[str, str]) -> dict[str, Any]
         if dumps(contents) != dumps(pause.content["contents"]):
             changes["contents"] = contents
     return changes
+
+
+def _read_text(posted: Mapping[str, str], name: str, label: str) -> str:
+    text = posted.get(name, "")
+    if len(text) > MAX_CHARACTERS:
+        raise BadInput(f"{label}: more than {MAX_CHARACTERS:,} characters.", hint="Shorten the text.")
+    return text
 
 
 def _parse_json(label: str, text: str) -> Any:

@@ -35,7 +35,7 @@ from sessions_app.store.models import (
 from sessions_app.store.traces.log_records import log_counts_after
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.nested_runs import runs_changed_after
-from sessions_app.timeline.run_marks import RunMark, SessionRuns, read_session_runs
+from sessions_app.timeline.run_marks import RunMark, SessionRuns, read_pauses, read_session_runs
 from sessions_app.timeline.siblings import list_mark
 from sessions_app.timeline.timeline_reader import BROKEN, read_timeline
 
@@ -143,7 +143,8 @@ def speakers_after(session_pk: int, cursor: int, last: int) -> list[Event]:
 
 def runs_html(session_pk: int, app_name: str, runs: SessionRuns) -> str:
     """Return the HTML of the session's runs at the console."""
-    return render_to_string(f"{CONSOLE}#runs", {"runs": runs, "session_pk": session_pk, "app_name": app_name})
+    context = {"runs": read_pauses(runs), "session_pk": session_pk, "app_name": app_name}
+    return render_to_string(f"{CONSOLE}#runs", context)
 
 
 def marks_html(session_pk: int, marks: Sequence[RunMark], cursor: int) -> tuple[str, str]:

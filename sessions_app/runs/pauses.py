@@ -7,7 +7,6 @@ writes the decision, and the runtime deletes it and goes on. The first decision 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -16,6 +15,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 
 from sessions_app.console.pause_points import may_pause
+from sessions_app.presentation import visible_text
 from sessions_app.store.database import change_notification
 from sessions_app.store.errors import DevUIError
 from sessions_app.store.models import Run, RunPause
@@ -31,6 +31,10 @@ ACTIONS = (CONTINUE, STEP, ANSWER, FAIL)
 """What a person can decide: call, call and pause at the next call, answer in place of the call, or with an error."""
 
 
+MAX_CONTENT = 200_000
+"""Most characters of a text that a person can edit at a pause."""
+
+
 class PauseEnded(DevUIError):
     """The pause does not wait for a decision any more."""
 
@@ -42,7 +46,7 @@ class PauseContent(TypedDict, total=False):
     """What a pause shows, without credentials. What is too large to be edited is cut and not shown as a value.
 
     Attributes:
-        args, schema: the arguments of a tool and their JSON schema.
+        args, schema: the arguments of a tool and their JSON schema; it is empty if they are not checked.
         system_instruction, contents: the request to a model, contents in ADK's JSON form.
         tools: names of the tools that the model can call.
         cut: the beginning of the JSON of arguments or contents that are too large; then they are missing.
@@ -127,6 +131,17 @@ def read_decision(pause_pk: int) -> Decision | None:
     return Decision(**json.loads(row["decision"]), person=row["decided_by"]) if row else None
 
 
+def expire_pause(pause_pk: int) -> bool:
+    """Delete a pause unless somebody has decided, and tell whether it has ended without a decision.
+
+    A repeated call tells the same.
+    """
+    with transaction.atomic():
+        RunPause.objects.filter(pk=pause_pk, decision="").delete()
+        change_notification.notify_after_commit()
+    return not RunPause.objects.filter(pk=pause_pk).exists()
+
+
 def delete_pause(pause_pk: int) -> None:
     """Delete a pause whose decision is carried out."""
     with transaction.atomic():
@@ -138,6 +153,13 @@ def delete_run_pauses(run: Run) -> None:
     """Delete the pauses of a run that has ended. `run.request` says whether it can have any."""
     if may_pause(run.request):
         RunPause.objects.filter(run=run).delete()
+
+
+def list_pause_keys(run: Run | None) -> list[int]:
+    """Return the keys of the pauses that wait for a decision, oldest first. No query for a run that cannot pause."""
+    if run is None or not may_pause(run.request):
+        return []
+    return list(RunPause.objects.filter(run=run, decision="").order_by("pk").values_list("pk", flat=True))
 
 
 def list_open_pauses(run: Run | None) -> list[OpenPause]:
@@ -153,10 +175,9 @@ def find_open_pause(run_id: str, pause_pk: int) -> OpenPause:
     Raises:
         PauseEnded: somebody has decided, its time is over, or the run has ended.
     """
-    rows = RunPause.objects.filter(
-        pk=pause_pk, run_id=run_id, run__status=Run.Status.RUNNING, decision="", expires_at__gt=time.time()
-    )
-    row = rows.first()
+    row = RunPause.objects.filter(
+        pk=pause_pk, run_id=run_id, run__status=Run.Status.RUNNING, decision=""
+    ).first()
     if row is None:
         raise _pause_ended(run_id)
     return _parse_row(row)
@@ -174,6 +195,12 @@ def decide(run_id: str, pause_pk: int, values: Mapping[str, Any], person: str) -
         if not undecided.update(decision=dumps(values), decided_by=person):
             raise _pause_ended(run_id)
         change_notification.notify_after_commit()
+
+
+def has_editable_length(value: Any) -> bool:
+    """Tell whether a value is short enough to be edited as indented JSON, with the line breaks that browsers send."""
+    text = visible_text.escape_json(_indent(value))
+    return len(text) + text.count("\n") <= MAX_CONTENT
 
 
 def _parse_row(row: RunPause) -> OpenPause:

@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 
 from sessions_app.console.pause_points import PausePoints, may_pause
 from sessions_app.runs import job_queue
-from sessions_app.runs.pauses import OpenPause, list_open_pauses
+from sessions_app.runs.pauses import OpenPause, list_open_pauses, list_pause_keys
 from sessions_app.store.models import AgentSession, Event, Run
 from sessions_app.store.short_texts import truncate
 
@@ -30,14 +30,15 @@ class SessionRuns:
     """Runs of a session. `ended` is the newest run if it has ended and did not simply succeed.
 
     `newest` are all runs read, newest first. `waits_for` is the reason for which no worker has begun the first active
-    run; empty if it runs, or if this process delivers its runs itself. `pauses` are the calls of the running run that
-    wait for a decision.
+    run; empty if it runs, or if this process delivers its runs itself. `pause_keys` are the keys of the
+    running run's calls that wait for a decision, `pauses` the calls, which are read to be shown only.
     """
 
     active: list[Run]
     ended: Run | None
     newest: list[Run] = field(default_factory=list)
     waits_for: str = ""
+    pause_keys: list[int] = field(default_factory=list)
     pauses: list[OpenPause] = field(default_factory=list)
 
     @property
@@ -58,7 +59,7 @@ class SessionRuns:
         """A text that changes with what is shown."""
         runs = [*self.active, self.ended] if self.ended else self.active
         marks = [f"{run.pk}:{run.status}:{run.cancel_requested_at or ''}" for run in runs]
-        return " ".join([*marks, self.waits_for, *(f"paused:{pause.row.pk}" for pause in self.pauses)])
+        return " ".join([*marks, self.waits_for, *(f"paused:{key}" for key in self.pause_keys)])
 
     @property
     def pause_points(self) -> PausePoints:
@@ -171,7 +172,12 @@ def read_session_runs(session_pk: int) -> SessionRuns:
     is_queued = bool(active) and active[0].status == Run.Status.QUEUED
     waits_for = job_queue.explain_waiting(active[0]) if is_queued else ""
     runs = SessionRuns(active, ended, newest, waits_for)
-    return replace(runs, pauses=list_open_pauses(runs.running))
+    return replace(runs, pause_keys=list_pause_keys(runs.running))
+
+
+def read_pauses(runs: SessionRuns) -> SessionRuns:
+    """Return runs with the calls that wait for a decision. One query if there are any."""
+    return replace(runs, pauses=list_open_pauses(runs.running)) if runs.pause_keys else runs
 
 
 def changed_marks(

@@ -29,7 +29,7 @@ from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.event_window import EventWindow
 from sessions_app.timeline.inspector import inspect_event
 from sessions_app.timeline.nested_runs import nested_usage
-from sessions_app.timeline.run_marks import SessionRuns, read_session_runs
+from sessions_app.timeline.run_marks import SessionRuns, read_pauses, read_session_runs
 from sessions_app.timeline.session_search.suggestions import chips
 from sessions_app.timeline.siblings import list_mark, read_siblings
 from sessions_app.timeline.timeline_reader import Timeline, read_timeline
@@ -129,7 +129,7 @@ def _frame_context(page: PageRequest) -> Context:
     return {
         "name": session.name,
         "focused_seq": page.selected.seq if page.selected else None,
-        "runs": page.runs,
+        "runs": read_pauses(page.runs),
         "realm_name": "own user: and app: state" if realms.is_isolated_fork(session) else realm_name,
         "is_read_only": realms.is_read_only(session),
         "nested_run": nested,

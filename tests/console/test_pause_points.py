@@ -110,7 +110,7 @@ def test_form_without_scripts_decides_and_returns_to_the_session(client):
         ({"action": "answer", "response": " "}, "Answer: it is empty."),
         ({"action": "answer", "response": '{"a": '}, "Answer: Line 1"),
         ({"action": "continue", "args": '{"city": 1}'}, "city is integer, not string"),
-        ({"action": "continue", "args": "x" * 400_001}, "args: more than 400,000 characters."),
+        ({"action": "continue", "args": "x" * 400_001}, "Arguments: more than 400,000 characters."),
     ],
 )
 def test_invalid_decision_is_refused_and_the_call_still_waits(client, posted, message):

@@ -20,7 +20,8 @@ from sessions_app.runs import dispatch, pauses, run_list, runtime_client
 from sessions_app.runs.pauses import Decision, OpenPause, PauseEnded
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Event, ModelCall, Run, RunPause, StateChange
-from sessions_app.timeline.run_marks import read_session_runs
+from sessions_app.store.redaction import redact
+from sessions_app.timeline.run_marks import read_pauses, read_session_runs
 from tests.runtime.conftest import STAGE, Stage, opened_stage, read_events, read_run, until
 from tests.web import over, serve
 
@@ -42,8 +43,30 @@ def fail() -> None:
     raise ValueError("no")
 
 
+def connect(auth_type: str, token: str, city: str) -> str:
+    return f"{auth_type} {len(token)} {city}"
+
+
+def describe(items: list[str]) -> int:
+    return len(items)
+
+
 asked = LlmAgent(name="asked", model=Acting())
-root_agent = LlmAgent(name="desk", model=Acting(), tools=[book, fail, AgentTool(asked)])
+tools = [book, fail, connect, describe, AgentTool(asked)]
+root_agent = LlmAgent(name="desk", model=Acting(), tools=tools)
+"""
+
+PARALLEL_AGENT = """
+from acting import Acting
+from google.adk.agents import LlmAgent, ParallelAgent
+
+
+def book(city: str, nights: int) -> dict:
+    return {"city": city, "nights": nights}
+
+
+agents = [LlmAgent(name=name, model=Acting(), tools=[book]) for name in ("left", "right")]
+root_agent = ParallelAgent(name="both", sub_agents=agents)
 """
 
 BOOK = 'call book {"city": "Oslo", "nights": 2}'
@@ -54,8 +77,9 @@ MODELS = PausePoints(model_calls=True)
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage(module_store: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     folder = tmp_path_factory.mktemp("stage")
-    (folder / "agents/desk").mkdir(parents=True)
-    (folder / "agents/desk/agent.py").write_text(AGENT)
+    for app, text in (("desk", AGENT), ("both", PARALLEL_AGENT)):
+        (folder / "agents" / app).mkdir(parents=True)
+        (folder / "agents" / app / "agent.py").write_text(text)
     shutil.copy(STAGE / "acting.py", folder / "agents")
     async with opened_stage(folder / "agents", folder) as opened:
         yield opened
@@ -74,8 +98,8 @@ async def web() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def start(stage: Stage, text: str, points: PausePoints) -> tuple[AgentSession, Run]:
-    session = await stage.session("desk")
+async def start(stage: Stage, text: str, points: PausePoints, app: str = "desk") -> tuple[AgentSession, Run]:
+    session = await stage.session(app)
     return session, await stage.start(session, text, pause_at=points.as_json())
 
 
@@ -191,6 +215,87 @@ async def test_credentials_that_were_not_changed_reach_the_tool():
     }
 
 
+async def test_credentials_of_equal_items_are_not_swapped():
+    original = [{"auth_type": "http", "token": token} for token in "ab"]
+    shown = redact(original)
+    assert restore_unchanged(shown, shown, original) == original
+    assert restore_unchanged(["first", *shown], shown, original) == ["first", *original]
+    z, *items = [{"city": "Oslo"}, *shown]
+    assert restore_unchanged(items, [z, *shown], [z, *original]) == original
+    assert restore_unchanged([*shown, 1, shown[0]], [*shown, 0], [*original, 0]) == [
+        *original,
+        1,
+        original[1],
+    ]
+
+
+async def test_equal_contents_stay_the_objects_that_they_are():
+    images = [types.Part.from_bytes(data=data, mime_type="image/png") for data in (b"a", b"b")]
+    contents = [types.Content(role="user", parts=[image]) for image in images]
+    request = LlmRequest(contents=[*contents, types.Content(role="user", parts=[types.Part(text="hi")])])
+    cut: dict[str, Any] = {"parts": [{"inlineData": {"data": "[cut]"}}]}
+    asked = {"role": "user", "parts": [{"text": "bye"}]}
+    change_request(
+        request, [cut, cut, {"parts": [{"text": "hi"}]}], Decision("continue", contents=[cut, cut, asked])
+    )
+    assert request.contents[:2] == contents
+
+
+@pytest.mark.parametrize(
+    ("edited", "sent"),
+    [
+        ({"auth_type": "http", "city": "Rome"}, {"auth_type": "http", "city": "Rome", "token": "s3cret"}),
+        (
+            {"auth_type": "http", "city": "Rome", "token": "x"},
+            {"auth_type": "http", "city": "Rome", "token": "x"},
+        ),
+        ({"city": "Rome"}, {"city": "Rome", "token": "s3cret"}),
+        ({}, {}),
+    ],
+)
+async def test_credentials_that_are_not_shown_stay_unless_their_object_is_emptied(edited, sent):
+    original = {"auth_type": "http", "city": "Oslo", "token": "s3cret"}
+    assert restore_unchanged(edited, redact(original), original) == sent
+    assert restore_unchanged([edited, 1], [redact(original)], [original]) == [sent, 1]
+
+
+async def test_edit_of_arguments_with_a_credential_keeps_it(stage):
+    session, run = await start(
+        stage, 'call connect {"auth_type": "http", "token": "s3cret", "city": "Oslo"}', TOOLS
+    )
+    pause = await decide(run, "continue", args={"auth_type": "http", "city": "Rome"})
+    assert pause.content["args"] == {"auth_type": "http", "city": "Oslo"}
+    assert pause.content["schema"] == {}
+    await stage.end_of(run)
+    assert "http 6 Rome" in await last_text(session)
+
+
+async def test_step_in_a_branch_neither_ends_nor_stops_another_branch(stage):
+    _, run = await start(
+        stage, "say hello", PausePoints(model_calls=True, agents=("left", "right")), app="both"
+    )
+    first, second = await open_pauses(run, 2)
+    left, right = (first, second) if first.row.agent == "left" else (second, first)
+    contents = [{"role": "user", "parts": [{"text": BOOK}]}]
+    for pause, action in ((left, "step"), (right, "continue")):
+        values = {"action": action, "contents": contents}
+        await units_of_work.write(pauses.decide, run.pk, pause.row.pk, values, "")
+        await until(
+            lambda pause=pause: units_of_work.read(RunPause.objects.filter(pk=pause.row.pk).exists),
+            lambda found: not found,
+        )
+
+    def is_stepping(found: list[OpenPause]) -> bool:
+        return {(pause.row.agent, pause.row.kind) for pause in found} == {
+            ("left", "tool"),
+            ("right", "model"),
+        }
+
+    await until(lambda: _read_pauses(run), is_stepping)
+    await dispatch.cancel_run(run)
+    await stage.end_of(run)
+
+
 async def test_step_pauses_at_the_next_call_of_any_kind(stage):
     _, run = await start(stage, BOOK, TOOLS)
     await decide(run, "step")
@@ -253,7 +358,8 @@ async def test_paused_run_is_shown_and_can_be_cancelled_at_once(stage):
     [row] = await units_of_work.read(lambda: list(run_list.all_runs().filter(pk=run.pk)))
     assert row.is_paused
     runs = await units_of_work.read(read_session_runs, session.pk)
-    assert len(runs.pauses) == 1
+    assert (len(runs.pause_keys), runs.pauses) == (1, [])
+    assert len((await units_of_work.read(read_pauses, runs)).pauses) == 1
     await dispatch.cancel_run(run)
     assert (await stage.end_of(run)).status == Run.Status.CANCELLED
     assert "book" not in [event.author for event in await read_events(session)]
@@ -266,6 +372,72 @@ async def test_paused_run_ends_after_its_limit_with_the_reason(stage):
     row = await stage.end_of(run)
     assert (row.status, row.error_type) == (Run.Status.CANCELLED, "PauseExpired")
     assert "paused before book" in row.error
+
+
+async def test_decision_counts_until_the_run_ends_its_pause_by_whatever_clock(stage):
+    session, run = await start(stage, BOOK, TOOLS)
+    [pause] = await open_pauses(run)
+    await units_of_work.write(RunPause.objects.filter(pk=pause.row.pk).update, expires_at=0.0)
+    await decide(run, "continue", args={"city": "Rome", "nights": 3})
+    assert (await stage.end_of(run)).status == Run.Status.DONE
+    assert "Rome" in await last_text(session)
+
+
+async def test_pause_ends_either_by_a_decision_or_by_its_limit(stage):
+    _, run = await start(stage, "say hello", PausePoints(tool_calls=True))
+    await stage.end_of(run)
+    pks = [
+        await units_of_work.write(pauses.add_pause, run.pk, "tool", "desk", name, {}, 0.0, 1.0)
+        for name in "ab"
+    ]
+    await units_of_work.write(Run.objects.filter(pk=run.pk).update, status=Run.Status.RUNNING)
+    await units_of_work.write(pauses.decide, run.pk, pks[0], {"action": "continue"}, "ann")
+    for pk, has_expired in zip(pks, (False, True), strict=True):
+        for _ in range(2):
+            assert await units_of_work.write(pauses.expire_pause, pk) == has_expired
+    with pytest.raises(PauseEnded):
+        await units_of_work.write(pauses.decide, run.pk, pks[1], {"action": "continue"}, "ann")
+    await units_of_work.write(Run.objects.filter(pk=run.pk).update, status=Run.Status.DONE)
+    await units_of_work.write(pauses.delete_pause, pks[0])
+
+
+@pytest.mark.parametrize(("count", "is_editable"), [(10_000, True), (40_000, False)], ids=["as it is", "cut"])
+async def test_untouched_long_arguments_go_on(stage, web, count, is_editable):
+    """Indented, with the line breaks of browsers, both have more characters than compact ones."""
+    _, run = await start(stage, f"call describe {json.dumps({'items': [''] * count})}", TOOLS)
+    [pause] = await open_pauses(run)
+    assert ("args" in pause.content) == is_editable
+    data = {"action": "continue", "args": pause.args_text.replace("\n", "\r\n")}
+    response = await web.post(
+        f"/runs/{run.pk}/pauses/{pause.row.pk}/", data=data, headers={"HX-Request": "true"}
+    )
+    assert response.status_code == 204
+    assert (await stage.end_of(run)).status == Run.Status.DONE
+
+
+async def test_form_checks_only_what_the_decision_uses(stage, web):
+    _, run = await start(stage, BOOK, TOOLS)
+    [pause] = await open_pauses(run)
+    url, htmx = f"/runs/{run.pk}/pauses/{pause.row.pk}/", {"HX-Request": "true"}
+    data = {"args": " " * 400_001, "response": "none left"}
+    refused = await web.post(url, data={"action": "continue", **data}, headers=htmx)
+    assert (refused.status_code, "more than 400,000 characters" in refused.text) == (422, True)
+    assert (await web.post(url, data={"action": "answer", **data}, headers=htmx)).status_code == 204
+    await stage.end_of(run)
+
+
+async def test_arguments_without_a_schema_are_not_checked(stage, web):
+    session, run = await start(stage, BOOK, TOOLS)
+    [pause] = await open_pauses(run)
+    content = json.dumps({**pause.content, "schema": {}})
+    await units_of_work.write(RunPause.objects.filter(pk=pause.row.pk).update, content=content)
+    data = {"action": "continue", "args": '{"city": "Rome", "nights": 3}'}
+    response = await web.post(
+        f"/runs/{run.pk}/pauses/{pause.row.pk}/", data=data, headers={"HX-Request": "true"}
+    )
+    assert response.status_code == 204, response.text
+    await stage.end_of(run)
+    assert "Rome" in await last_text(session)
 
 
 async def test_paused_run_delays_no_run_of_another_session(stage):
