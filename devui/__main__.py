@@ -29,11 +29,11 @@ def main() -> None:
 
 
 def _run_command() -> None:
-    needs_users = sys.argv[1:2] != ["run_evals"]
+    needs_users = sys.argv[1:2] not in (["run_evals"], ["optimize"])
     os.environ.setdefault(
         "DJANGO_SETTINGS_MODULE", "devui.settings" if needs_users else "devui.agent_settings"
     )
-    if sys.argv[1:2] in (["run_evals"], ["web"], ["worker"]):
+    if sys.argv[1:2] in (["run_evals"], ["optimize"], ["web"], ["worker"]):
         gc.disable()  # until imports are done, see `gc_tuning.end_startup`
     if sys.argv[1:2] == ["team"]:
         from devui.serving import team_store

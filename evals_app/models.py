@@ -22,8 +22,11 @@ RETRY = "retry"
 REPEAT_SOURCES = (CONFIRMATION, RETRY)
 """Sources of runs that repeat a part of another run. Histories, trends and lists of newest runs leave them out."""
 
-COUNTS_IN_HISTORY = ~models.Q(source__in=REPEAT_SOURCES) & models.Q(variant_hash="")
-"""Condition of runs of the agent as it is in its files, without those that repeat a part: its history and trends."""
+OPTIMISATION = "optimise"
+"""Source of a run that scores a candidate of an optimisation on a batch of cases."""
+
+COUNTS_IN_HISTORY = ~models.Q(source__in=(*REPEAT_SOURCES, OPTIMISATION)) & models.Q(variant_hash="")
+"""Condition of runs of the agent as it is in its files, without those of a part: its history and trends."""
 
 
 class EvalSet(models.Model):
@@ -89,7 +92,7 @@ class EvalRun(models.Model):
     source = models.CharField(
         max_length=16,
         default="page",
-        help_text="page, api, command, pytest or import: who ordered it; confirm or retry: what it repeats.",
+        help_text="page, api, command, pytest or import: who ordered it; confirm or retry: what it repeats; optimise.",
     )
     person = models.TextField(
         default="",
@@ -359,6 +362,109 @@ class MetricResult(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["attempt", "invocation", "position"], name="metric_of_attempt")]
+
+
+class Optimisation(models.Model):
+    """Search of one of ADK's optimisers for a better instruction of an agent's root. Candidates are variants."""
+
+    class Status(models.TextChoices):
+        """Status of an optimisation. Done means that the search and its comparison have ended, not that it gained."""
+
+        RUNNING = "running"
+        DONE = "done"
+        FAILED = "failed", "could not run"
+        CANCELLED = "cancelled"
+        STOPPED = "stopped", "stopped at a limit"
+        CRASHED = "crashed"
+
+    id = models.CharField(max_length=32, primary_key=True)
+    evalset = models.ForeignKey(EvalSet, on_delete=models.CASCADE, related_name="optimisations")
+    version = models.ForeignKey(EvalSetVersion, on_delete=models.CASCADE, related_name="optimisations")
+    agent = models.TextField(help_text="Name of the root agent.")
+    instruction = models.TextField(help_text="The instruction of the root agent in its files.")
+    code_version = models.CharField(max_length=64, help_text="Hash of the agent's files.")
+    settings = models.TextField(help_text="JSON: see `optimisation.settings.OptimiserSettings`.")
+    run_order = models.TextField(
+        help_text="JSON: {config, config_source, parallelism, limits, policy, prices} of its runs."
+    )
+    source = models.CharField(max_length=16, help_text="page or command: who started it.")
+    person = models.TextField(help_text="Name of the person who started or last resumed it; empty: unknown.")
+    status = models.CharField(max_length=16, choices=Status, default=Status.RUNNING)
+    runtime = models.ForeignKey(
+        RuntimeProcess,
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="The process that carries it out.",
+    )
+    created_at = models.FloatField()
+    finished_at = models.FloatField(null=True)
+    cancel_requested_at = models.FloatField(null=True)
+    resumed = models.IntegerField(default=0, help_text="How often it was resumed.")
+    best_instruction = models.TextField(
+        null=True, help_text="What the optimiser found; null: it has not ended."
+    )
+    comparison = models.ForeignKey(
+        EvalRun,
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="The run of the original on the validation cases, with which the best candidate is compared.",
+    )
+    error = models.TextField(default="", help_text="Why it could not run, or the limit that stopped it.")
+    hint = models.TextField(default="")
+
+    class Meta:
+        indexes = [models.Index(fields=["evalset", "-created_at"], name="optimisation_newest")]
+
+    @property
+    def active(self) -> bool:
+        """Tell whether something may still change by itself."""
+        return self.status == self.Status.RUNNING
+
+
+class OptimisationStep(models.Model):
+    """A request of an optimiser and its result: an answer of its model, or the scores of a candidate.
+
+    A resumed optimiser gets the same results in the same order, up to where it was stopped.
+    """
+
+    class Kind(models.TextChoices):
+        """What the optimiser requested."""
+
+        ANSWER = "answer"
+        EVALUATION = "evaluation"
+
+    optimisation = models.ForeignKey(Optimisation, on_delete=models.CASCADE, related_name="steps")
+    position = models.IntegerField(help_text="From 0.")
+    kind = models.CharField(max_length=16, choices=Kind)
+    prompt = models.TextField(default="", help_text="The request to the model.")
+    answer = models.TextField(default="", help_text="The answer of the model.")
+    prompt_tokens = models.IntegerField(default=0)
+    output_tokens = models.IntegerField(default=0)
+    thought_tokens = models.IntegerField(default=0)
+    cached_tokens = models.IntegerField(default=0)
+    total_tokens = models.IntegerField(default=0)
+    instruction = models.TextField(default="", help_text="The instruction of the candidate.")
+    example_set = models.CharField(max_length=16, default="", help_text="train or validation, as in ADK.")
+    case_ids = models.TextField(default="[]", help_text="JSON: the cases of the batch.")
+    run = models.ForeignKey(EvalRun, null=True, on_delete=models.SET_NULL, related_name="+")
+    scores = models.TextField(default="", help_text="JSON: case → score; empty: its run has not ended.")
+    evaluation_data = models.TextField(
+        default="", help_text="JSON: case → what happened, for the optimiser's model; empty: not requested."
+    )
+    started_at = models.FloatField()
+    finished_at = models.FloatField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["optimisation", "position"], name="optimisation_step_identity")
+        ]
+
+    @property
+    def part(self) -> str:
+        """The cases of an evaluation: training or validation."""
+        return "training" if self.example_set == "train" else "validation"
 
 
 class KnownMetric(models.Model):

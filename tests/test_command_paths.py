@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evals_app.cli.results import _require_writable
+from evals_app.cli.results import require_writable
 from sessions_app.store.errors import BadInput
 
 ROOT = Path(__file__).parents[1]
@@ -45,7 +45,7 @@ def test_result_file_behind_a_dead_link_is_refused_unless_it_can_be_written(tmp_
     link = tmp_path / "out.csv"
     link.symlink_to(tmp_path / target)
     if "/" not in target:
-        _require_writable(link, "csv")
+        require_writable(link, "csv")
         return
     with pytest.raises(BadInput, match="cannot be written: No such file or directory"):
-        _require_writable(link, "csv")
+        require_writable(link, "csv")

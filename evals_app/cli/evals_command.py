@@ -78,7 +78,7 @@ class EvalsCommand(BaseCommand):
             sys.exit(code)
 
     @property
-    def _has_child(self) -> bool:
+    def has_child(self) -> bool:
         """Tell whether a child process executes the runs: only if this process runs nothing but the command."""
         return self._is_program and hasattr(os, "fork")
 
@@ -86,7 +86,7 @@ class EvalsCommand(BaseCommand):
         """Return a console for results. With a child it writes to a duplicate stream, which has no limit of output."""
         self.stdout.ending = ""
         output: Output = self.stdout
-        if self._has_child:
+        if self.has_child:
             output = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding=sys.stdout.encoding)
         return Console(output)
 
@@ -100,7 +100,7 @@ class EvalsCommand(BaseCommand):
             StoppedBySignal: SIGINT or SIGTERM stopped the runs, in a child process.
         """
         try:
-            if self._has_child:
+            if self.has_child:
                 return execute_in_children(ordered, agents, app_name, console, console.write_death)
             return run_in_loop(execute_runs(ordered, agents, app_name, console))
         except (KeyboardInterrupt, StoppedBySignal):

@@ -91,7 +91,7 @@ def read_gate(options: dict[str, Any]) -> Gate:
     _link_address(options)
     for name in (*FILES, "markdown"):
         if options[name]:
-            _require_writable(options[name], name)
+            require_writable(options[name], name)
     gate = Gate(
         options["baseline"] or "",
         options["fail_on"] or "",
@@ -205,7 +205,7 @@ def _html_page(runs: Sequence[EvalRun]) -> str:
     return html_page.as_html(runs)
 
 
-def _require_writable(path: Path, option: str) -> None:
+def require_writable(path: Path, option: str) -> None:
     """Check that a result file can be written, before runs cost anything.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from evals_app.analysis import fixture_use, retries, run_summary
@@ -171,7 +171,11 @@ class Console:
 
     def write_matrix(self, matrix: VariantMatrix) -> None:
         """Write the outcomes of the original and its variants, case by case."""
-        for line in format_matrix(matrix):
+        self.write_lines(format_matrix(matrix))
+
+    def write_lines(self, lines: Iterable[str]) -> None:
+        """Write lines as they are."""
+        for line in lines:
             self._write_line(line)
 
     def write_unrepeated_cases(self, results: Sequence[GateResult]) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import unicodedata
+from collections.abc import Iterator, Sequence
 from io import TextIOBase
 from pathlib import Path
 from typing import TextIO
@@ -21,6 +22,10 @@ ASCII_SIGNS = str.maketrans({"≥": ">=", "×": "x", "·": "-", "…": "..."})
 
 BOTH_ENDS = 3
 """When text is shortened in the middle, the end keeps one part of so many."""
+
+
+GAP = 2
+"""Blanks between two columns of a table."""
 
 
 class LineWriter:
@@ -111,3 +116,10 @@ def _character_columns(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def align_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table."""
+    widths = [max(map(count_columns, column)) + GAP for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "".join(map(pad_to_columns, row, widths)).rstrip()

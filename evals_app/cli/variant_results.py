@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from evals_app.analysis.case_verdicts import CaseChange
 from evals_app.analysis.comparison import Comparison
 from evals_app.analysis.outcomes import Outcomes
 from evals_app.analysis.statistics import format_percent
 from evals_app.analysis.variant_matrix import VariantMatrix
-from evals_app.cli.terminal_text import as_single_line, count_columns, pad_to_columns, shorten
+from evals_app.cli.terminal_text import align_columns, as_single_line, shorten
 from evals_app.variants.variant import ORIGINAL
 
 MAX_CELL_LENGTH = 40
 """Maximum characters of the name of a case or a variant."""
-GAP = 2
-"""Blanks between two columns."""
 
 
 def format_matrix(matrix: VariantMatrix) -> list[str]:
@@ -29,7 +27,7 @@ def format_matrix(matrix: VariantMatrix) -> list[str]:
     rows.append(["pass rate", format_percent(matrix.rate.value), *rates])
     count = len(matrix.columns)
     head = f"{matrix.original.evalset.path}: {ORIGINAL} and {count} variant{'s' * (count != 1)}"
-    return [head, *_align_columns(rows), *_iter_summaries(matrix)]
+    return [head, *(f"  {line}" for line in align_columns(rows)), *_iter_summaries(matrix)]
 
 
 def _format_name(name: str) -> str:
@@ -50,12 +48,6 @@ def _format_rate(comparison: Comparison | None) -> str:
         return "–"
     verdict = " worse" if comparison.whole.is_worse else " better" if comparison.whole.is_better else ""
     return f"{format_percent(comparison.after_rate.value)}{verdict}"
-
-
-def _align_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(map(count_columns, column)) + GAP for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  " + "".join(map(pad_to_columns, row, widths)).rstrip()
 
 
 def _iter_summaries(matrix: VariantMatrix) -> Iterator[str]:

@@ -1,15 +1,34 @@
-"""Names of agents that are no folder, read in a child process, because their module must be imported for it."""
+"""Agents of folders and modules by name. The name in a module is read in a child process, which imports the module."""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 from functools import partial
+from pathlib import Path
 
 from evals_app.execution.child_processes import call_in_child
 from evals_app.execution.local_runner import run_in_loop
+from evals_app.runs.folder_orders import agent_at
 from sessions_app.agent_processes.processes import describe_exit
-from sessions_app.agents.agent_module import AgentModule
+from sessions_app.agents.agent_module import AgentModule, find_module
+from sessions_app.agents.folder import AgentsFolder
 from sessions_app.store.errors import BadInput
+
+
+def find_agent(agent_dir: Path) -> tuple[AgentsFolder, str]:
+    """Return the agents folder and the name of the agent in a folder or module.
+
+    Raises:
+        BadInput: there is no agent.
+    """
+    if ":" not in agent_dir.name or agent_dir.exists():
+        return agent_at(agent_dir)
+    sys.path.insert(0, os.getcwd())
+    module = find_module(str(agent_dir))
+    app_name = find_app_name(module)
+    return module.for_app(app_name), app_name
 
 
 def find_app_name(module: AgentModule) -> str:

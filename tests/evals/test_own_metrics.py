@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from google.adk.evaluation.eval_metrics import EvalMetric
 
+from evals_app.cli.run_options import parse_criterion
 from evals_app.execution.evaluators import MetricUnavailable, build_evaluator
-from evals_app.management.commands.run_evals import _parse_criterion
 from evals_app.metrics import catalog
 from evals_app.metrics import config as configs
 from evals_app.metrics.catalog import own_metrics
@@ -210,7 +210,7 @@ def test_custom_function_of_the_file_wins_over_a_plugin_of_its_name(words, folde
     ],
 )
 def test_command_line_sets_threshold_and_options_of_a_plugin(settings, criterion, words):
-    criteria = dict(_parse_criterion(setting) for setting in settings)
+    criteria = dict(parse_criterion(setting) for setting in settings)
     config = configs.choose_metrics(configs.default_config(), settings=criteria)
     assert config.criteria["word_found"] == criterion
 
@@ -224,7 +224,7 @@ def test_command_line_sets_threshold_and_options_of_a_plugin(settings, criterion
     ],
 )
 def test_command_line_sets_options_of_adks_metrics(setting, criterion):
-    config = configs.choose_metrics(configs.default_config(), settings=dict([_parse_criterion(setting)]))
+    config = configs.choose_metrics(configs.default_config(), settings=dict([parse_criterion(setting)]))
     assert config.criteria["tool_trajectory_avg_score"] == criterion
 
 
@@ -239,7 +239,7 @@ def test_command_line_sets_options_of_adks_metrics(setting, criterion):
 )
 def test_command_line_refuses_unknown_options_and_values(setting, problem, words):
     with pytest.raises(BadInput, match=problem):
-        configs.choose_metrics(configs.default_config(), settings=dict([_parse_criterion(setting)]))
+        configs.choose_metrics(configs.default_config(), settings=dict([parse_criterion(setting)]))
 
 
 async def test_plugin_is_chosen_in_the_form_and_shown_in_the_results(words, web, process, smoke):

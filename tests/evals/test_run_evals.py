@@ -216,7 +216,7 @@ def test_a_broken_file_is_refused_by_line(store, tmp_path):
 
 
 def test_file_that_becomes_unwritable_is_reported_and_results_remain(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(results, "_require_writable", lambda path, option: None)
+    monkeypatch.setattr(results, "require_writable", lambda path, option: None)
     (tmp_path / "file").write_text("")
     assert "cannot be written" in usage_error(
         EXAMPLE_AGENTS / "weather", "lookups:one_city", f"--json={tmp_path}/file/r.json"

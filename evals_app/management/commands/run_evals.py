@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,8 @@ from evals_app.analysis.ci_gate import COULD_NOT_RUN, NOT_RUN, Gate
 from evals_app.cli import plans, results
 from evals_app.cli.evals_command import EvalsCommand, order_confirmations
 from evals_app.cli.results import Add
-from evals_app.execution.app_names import find_app_name
+from evals_app.cli.run_options import add_metric_options, parse_limit
+from evals_app.execution.app_names import find_agent
 from evals_app.execution.child_processes import StoppedBySignal
 from evals_app.execution.local_runner import cancel_runs, own_new_runs
 from evals_app.execution.variant_check import require_applicable
@@ -32,7 +31,6 @@ from evals_app.runs.shards import Shard
 from evals_app.runs.variant_orders import order_variants
 from evals_app.variants.variant import Variant, require_distinct_variants
 from evals_app.variants.variant_files import read_variant
-from sessions_app.agents.agent_module import find_module
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.management.arguments import parse_path
 from sessions_app.store.database.schema import ensure_schema
@@ -84,14 +82,14 @@ class Command(EvalsCommand):
             metavar="EVALSET[:case1,case2]",
             help="a file, or the id of one",
         )
-        _add_metric_options(add)
+        add_metric_options(add)
         _add_execution_options(add)
         results.add_result_options(add)
         plans.add_plan_options(add)
 
     def run_command(self, options: dict[str, Any]) -> int:
         """Run the evalsets one after the other; return the exit code."""
-        agents, app_name = _find_agent(options["agent_dir"])
+        agents, app_name = find_agent(options["agent_dir"])
         ensure_schema()
         if plans.is_requested(options):
             return self._write_plan(agents, app_name, options)
@@ -131,51 +129,13 @@ class Command(EvalsCommand):
         return 0
 
 
-def _find_agent(agent_dir: Path) -> tuple[AgentsFolder, str]:
-    """Return the agents folder and the name of the agent in a folder or module.
-
-    Raises:
-        BadInput: there is no agent.
-    """
-    if ":" not in agent_dir.name or agent_dir.exists():
-        return folder_orders.agent_at(agent_dir)
-    sys.path.insert(0, os.getcwd())
-    module = find_module(str(agent_dir))
-    app_name = find_app_name(module)
-    return module.for_app(app_name), app_name
-
-
-def _add_metric_options(add: Add) -> None:
-    add(
-        "--metrics",
-        type=_comma_list,
-        metavar="a,b",
-        help="judge by these (default: test_config.json, else ADK's)",
-    )
-    add(
-        "--criteria",
-        type=_parse_criterion,
-        action="append",
-        default=[],
-        metavar="NAME=THRESHOLD",
-        help="threshold of a metric, or NAME.OPTION=VALUE for an option of its criterion; repeatable",
-    )
-    add(
-        "--config",
-        "--config-file-path",
-        type=Path,
-        metavar="FILE",
-        help="a test_config.json",
-    )
-
-
 def _add_execution_options(add: Add) -> None:
     add("--num-runs", type=int, metavar="N", help="repetitions of every case (default: 1)")
     at_once = f"attempts at once (default: {run_orders.DEFAULT_PARALLELISM}, or that of the resumed run)"
     add("--parallelism", type=int, metavar="N", help=at_once)
     add(
         "--limit",
-        type=_parse_limit,
+        type=parse_limit,
         action="append",
         default=[],
         metavar="NAME=NUMBER",
@@ -396,29 +356,3 @@ def _prepare_gate(agents: AgentsFolder, app_name: str, options: dict[str, Any]) 
             evalset = folder_orders.find_evalset(agents, app_name, argument.name)
             gate.check(evalset, _find_cases(agents, app_name, argument) or options["tags"] or ())
     return gate
-
-
-def _comma_list(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _parse_criterion(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or ("." not in name and not _is_number(value)):
-        raise ArgumentTypeError(f"{text!r} is no NAME=THRESHOLD, such as response_match_score=0.7")
-    return name.strip(), value.strip()
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _parse_limit(text: str) -> tuple[str, str]:
-    name, equals, number = text.partition("=")
-    if not equals:
-        raise ArgumentTypeError(f"{text!r} is no NAME=NUMBER, such as seconds=600")
-    return name.strip().replace("-", "_"), number.strip()

@@ -1,0 +1,3 @@
+"""A weather desk whose instruction can be optimised."""
+
+from . import agent as agent
