@@ -16,6 +16,11 @@ ORDER_VARIANTS = AccessRule(Role.RUNNER, form_field="action", variants={"run": R
 
 READ_AGENT_FILES = AccessRule(Role.ADMIN)
 SAVE_VARIANT = AccessRule(Role.ADMIN, "edit", "agent")
+OPTIMISE = AccessRule(Role.RUNNER, "optimise", "evalset")
+ORDER_OPTIMISATION = AccessRule(Role.RUNNER, form_field="action", variants={"run": OPTIMISE})
+"""Other buttons of the form change only the form."""
+
+CANCEL_OPTIMISATION = AccessRule(Role.RUNNER, "cancel", "optimisation")
 RENAME_PLAYGROUND_RUN = AccessRule(Role.RUNNER, "rename", "playground run")
 DELETE_PLAYGROUND_RUN = AccessRule(Role.ADMIN, "delete", "playground run")
 DELETE_RUN = AccessRule(Role.ADMIN, "delete", "eval run")

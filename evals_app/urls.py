@@ -5,12 +5,15 @@ from __future__ import annotations
 import sessions_app.paths  # noqa: F401 - registers the `seg` converter
 from evals_app.roles import (
     CANCEL_EVALS,
+    CANCEL_OPTIMISATION,
     DELETE_EVALSET,
     DELETE_PLAYGROUND_RUN,
     EDIT_EVALSET,
     EDIT_PRICES,
     EXPORT_EVALS,
     EXPORT_EVALSETS,
+    OPTIMISE,
+    ORDER_OPTIMISATION,
     ORDER_VARIANTS,
     READ_AGENT_FILES,
     RENAME_PLAYGROUND_RUN,
@@ -24,6 +27,7 @@ from sessions_app.roles import CANCEL, READ, AccessRule
 from sessions_app.routes import Route
 
 PLAYGROUND_PATH = "sessions/id/<int:pk>/model-calls/<int:call>/try/"
+OPTIMISATION_PATH = "evals/optimisations/<str:optimisation_id>/"
 RUN_PATH, SET_PATH = "evals/runs/<str:run_id>/", "evals/<seg:app_name>/<seg:evalset_id>/"
 
 
@@ -73,6 +77,12 @@ urlpatterns = [
         post=SAVE_VARIANT,
     ),
     page(RUN_PATH + "export/<str:kind>/", "run_reports.export", "eval-run-export", get=EXPORT_EVALS),
+    page(OPTIMISATION_PATH, "optimisations.show", "optimisation", get=READ),
+    page(
+        OPTIMISATION_PATH + "cancel/", "optimisations.cancel", "optimisation-cancel", post=CANCEL_OPTIMISATION
+    ),
+    page(OPTIMISATION_PATH + "resume/", "optimisations.resume", "optimisation-resume", post=OPTIMISE),
+    page(OPTIMISATION_PATH + "variant/", "optimisations.download", "optimisation-variant", get=EXPORT_EVALS),
     page("evals/prices/", "prices.prices", "prices", get=READ, post=EDIT_PRICES),
     page(SET_PATH + "trend/", "trends.trend", "eval-trend", get=READ),
     page("evals/new/", "evalset_creation.new", "eval-new", get=READ, post=EDIT_EVALSET.with_app_field("app")),
@@ -96,6 +106,7 @@ urlpatterns = [
         SET_PATH + "plan/", "evalsets.plan", "evalset-plan", get=READ, post=READ
     ),  # shows what a run would do
     page(SET_PATH + "variants/", "variants.edit", "evalset-variants", get=READ, post=ORDER_VARIANTS),
+    page(SET_PATH + "optimise/", "optimisations.edit", "evalset-optimise", get=READ, post=ORDER_OPTIMISATION),
     page(PLAYGROUND_PATH, "playground.edit", "playground", get=READ, post=TRY_MODEL_CALL),
     page(PLAYGROUND_PATH + "<int:run>/", "playground.show", "playground-run", get=READ),
     page(PLAYGROUND_PATH + "<int:run>/cancel/", "playground.cancel", "playground-cancel", post=CANCEL),

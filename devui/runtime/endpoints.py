@@ -70,6 +70,18 @@ class VariantCheck(BaseModel):
     variants: list[str]
 
 
+class OptimiserCheck(BaseModel):
+    """Body of `POST /devui/optimisations/inspect`: settings, as in a column of `Optimisation`."""
+
+    settings: str
+
+
+class OptimiserStep(BaseModel):
+    """Body of `POST /devui/optimisations/next`."""
+
+    optimisation: str
+
+
 class ExecuteAttempt(BaseModel):
     """Body of `POST /devui/evals/attempts`."""
 
@@ -157,8 +169,8 @@ def _add_pause_endpoints(router: APIRouter) -> None:
 
 
 def _add_eval_endpoints(router: APIRouter, host: RuntimeHost) -> None:
-    """Add the start of eval runs, the check of variants, the attempts of runs that workers coordinate, and sessions as
-    conversations.
+    """Add the start of eval runs, the check of variants, optimisers, the attempts of runs that workers coordinate, and
+    sessions as conversations.
     """
 
     @router.post("/evals", status_code=202)
@@ -181,6 +193,16 @@ def _add_eval_endpoints(router: APIRouter, host: RuntimeHost) -> None:
         runner = await host.ready_runner("")
         host.evals.check_variants(body.variants, runner.agent)
         return {"variants": len(body.variants)}
+
+    @router.post("/optimisations/inspect")
+    async def inspect_agent(body: OptimiserCheck) -> dict[str, Any]:
+        runner = await host.ready_runner("")
+        return host.evals.inspect_agent(body.settings, runner.agent)
+
+    @router.post("/optimisations/next")
+    async def find_next_step(body: OptimiserStep) -> dict[str, Any]:
+        await host.ready_runner("")  # the agent's code may register models
+        return await host.evals.find_next_step(body.optimisation)
 
     @router.post("/evals/conversation")
     async def conversation(body: SessionReference) -> Any:

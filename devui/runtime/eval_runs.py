@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from google.adk.sessions.base_session_service import BaseSessionService
@@ -89,6 +90,28 @@ class EvalRuns:
 
         for text in variants:
             apply_variant(Variant.from_json(text), agent, None)
+
+    def inspect_agent(self, settings: str, agent: Any) -> dict[str, Any]:
+        """Return the agent to optimise as JSON values, checked with the settings of an optimisation as JSON text.
+
+        Raises:
+            BadInput: the agent or the optimiser cannot be used.
+        """
+        from evals_app.execution import optimisers
+        from evals_app.optimisation.settings import OptimiserSettings
+
+        code_version = self._source.code_version
+        return asdict(optimisers.inspect_agent(agent, OptimiserSettings.from_json(settings), code_version))
+
+    async def find_next_step(self, optimisation_id: str) -> dict[str, Any]:
+        """Return what the optimiser of an optimisation needs next, as JSON values.
+
+        Raises:
+            BadInput: the optimiser or its model fails.
+        """
+        from evals_app.execution import optimisers
+
+        return asdict(await optimisers.find_next_step(optimisation_id))
 
     async def cancel_all(self) -> None:
         """Stop every eval run before the process ends."""

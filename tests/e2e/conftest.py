@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,10 +65,9 @@ def address_in(log: Path) -> str:
     return match.group(1) if match else ""
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """DevUI on the example agents with their demo sessions."""
-    folder = tmp_path_factory.mktemp("devui")
+@contextmanager
+def serve_agents(folder: Path, agents: Path, *options: str) -> Iterator[Server]:
+    """Run DevUI on a folder of agents, with a store in another folder."""
     environment = {
         **os.environ,
         "DATABASE_URL": f"sqlite:///{folder}/.devui/devui.sqlite3",
@@ -76,10 +76,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     }
     environment.pop("DJANGO_SETTINGS_MODULE", None)
     log = folder / "server.log"
-    command = [sys.executable, str(ROOT / "manage.py"), "web", str(ROOT / "examples" / "agents")]
+    command = [sys.executable, str(ROOT / "manage.py"), "web", str(agents)]
     with log.open("w") as output:
         process = subprocess.Popen(
-            [*command, "--demo", str(DEMO), "--port", "0"],
+            [*command, *options, "--port", "0"],
             cwd=folder,
             env=environment,
             stdout=output,
@@ -92,6 +92,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     finally:
         process.terminate()
         process.wait(timeout=PATIENCE_S)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """DevUI on the example agents with their demo sessions."""
+    folder = tmp_path_factory.mktemp("devui")
+    with serve_agents(folder, ROOT / "examples" / "agents", "--demo", str(DEMO)) as running:
+        yield running
 
 
 @pytest.fixture

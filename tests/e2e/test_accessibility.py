@@ -157,6 +157,16 @@ def report_and_attempt(page: Page) -> None:
     expect(page.locator("#attempt")).to_contain_text("Expected", ignore_case=True)
 
 
+def optimisation(page: Page) -> None:
+    page.goto("/evals/weather/lookups/optimise/")
+    page.get_by_label("Model that writes instructions").fill("offline-judge")
+    page.get_by_label("Proposals").fill("1")
+    page.get_by_role("button", name="Optimise", exact=True).click()
+    page.wait_for_url("**/evals/optimisations/**", timeout=60_000)
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=60_000)
+
+
 def compared_runs(page: Page) -> None:
     report_and_attempt(page)
     report_and_attempt(page)
@@ -338,6 +348,8 @@ PLACES = {
     "plan of a run": Place("evalset-plan", address("/evals/weather/lookups/plan/")),
     "changed agent": Place("evalset-variants", address("/evals/weather/lookups/variants/")),
     "saved variant": Place("eval-run-variant-save", saved_variant),
+    "new optimisation": Place("evalset-optimise", address("/evals/weather/lookups/optimise/")),
+    "optimisation": Place("optimisation", optimisation),
     "versions": Place("evalset-versions", address("/evals/weather/lookups/versions/")),
     "new evalset": Place("eval-new", address("/evals/new/")),
     "uploaded evalsets": Place("eval-upload", address("/evals/upload/")),
@@ -351,7 +363,7 @@ PLACES = {
 NO_PAGES = {
     "agent-check", "app-menu", "import-offers", "query-completions", "session-completions", "state-value",
     "session-changes", "session-hints", "run-changes", "nested-events", "event-log", "spending",  # parts of pages
-    "evalset-file", "eval-run-variant",
+    "evalset-file", "eval-run-variant", "optimisation-variant",
     "event-json", "event-blob", "model-call-json", "eval-run-export", "session-export", "eval-case-export",  # data
     "sessions-csv", "runs-csv", "problems-csv", "traces-csv", "artifacts-csv", "memory-csv", "evalsets-csv",
     "evalset-cases-csv", "evalset-runs-csv", "playground-runs-csv",
@@ -364,7 +376,7 @@ NO_PAGES = {
     "playground-cancel", "playground-rename",
     "run-again",  # what forms send, answered by one of the pages
     "eval-run-baseline", "eval-run-note", "eval-attempt-note", "eval-run-resume", "eval-run-retry", "eval-run-again",
-    "eval-run-confirm",
+    "eval-run-confirm", "optimisation-cancel", "optimisation-resume",
     "eval-run-parallelism", "eval-attempt-cancel",
     "sign-in", "signed-in",  # ways to elsewhere
     "ready", "metrics",  # for programs
