@@ -13,8 +13,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "licenses.md"
-NOT_LISTED = {"dev", "vertex"}
-"""Extras of which no package is listed: one for development, and one that the lock file leaves out for its size."""
+NOT_LISTED = {"dev", "vertex", "optimize"}
+"""Extras of which no package is listed: one for development, and those that the lock file leaves out."""
 
 PLATFORM = {
     "python_version": "3.11",
@@ -30,7 +30,7 @@ HEAD = """# Licenses of dependencies
 DevUI is licensed under [Apache-2.0](../LICENSE). It contains no code of the packages below: `pip` installs them, each
 under the license that its own metadata states. `make licenses` writes this page from these packages; a test fails if it
 is out of date. It lists the packages for Python 3.11 on Linux, without development packages and the extra `vertex`.
-Their versions are in `requirements-dev.lock`.
+Their versions are in `requirements-dev.lock`. The extra `optimize` adds gepa, MIT, which needs no other package.
 
 The list prices of models (`sessions_app/prices/list_prices.json`) are data of the package
 [genai-prices](https://pypi.org/project/genai-prices/), © Pydantic Services Inc., MIT; the file contains the license.

@@ -25,7 +25,10 @@ REPEAT_SOURCES = (CONFIRMATION, RETRY)
 OPTIMISATION = "optimise"
 """Source of a run that scores a candidate of an optimisation on a batch of cases."""
 
-COUNTS_IN_HISTORY = ~models.Q(source__in=(*REPEAT_SOURCES, OPTIMISATION)) & models.Q(variant_hash="")
+PARTIAL_SOURCES = (*REPEAT_SOURCES, OPTIMISATION)
+"""Sources of runs that are a part of other work and mean nothing alone."""
+
+COUNTS_IN_HISTORY = ~models.Q(source__in=PARTIAL_SOURCES) & models.Q(variant_hash="")
 """Condition of runs of the agent as it is in its files, without those of a part: its history and trends."""
 
 

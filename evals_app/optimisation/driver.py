@@ -5,6 +5,7 @@ Everything is read from the rows before each step. So a driver can be stopped at
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -23,6 +24,8 @@ from sessions_app.store.database import retry
 from sessions_app.store.errors import BadInput, DevUIError
 
 Status = Optimisation.Status
+
+log = logging.getLogger(__name__)
 
 MAX_CALLS_REACHED = "The limit of calls of the optimiser's model was reached."
 
@@ -50,6 +53,10 @@ async def drive_optimisation(optimisation_id: str, engine: OptimiserEngine) -> N
             pass
     except DevUIError as error:
         await retry.write(steps.end_optimisation, optimisation_id, Status.FAILED, error.message, error.hint)
+    except Exception as error:  # nobody else would end it
+        log.exception("Optimisation %s failed.", optimisation_id)
+        message = f"DevUI failed with {type(error).__name__}: {error}"
+        await retry.write(steps.end_optimisation, optimisation_id, Status.FAILED, message)
 
 
 async def _advance(optimisation_id: str, engine: OptimiserEngine) -> bool:
@@ -59,13 +66,13 @@ async def _advance(optimisation_id: str, engine: OptimiserEngine) -> bool:
         return False
     if optimisation.cancel_requested_at is not None:
         return await _end(optimisation, Status.CANCELLED)
+    if reason := await retry.read(_find_limit, optimisation):
+        return await _end(optimisation, Status.STOPPED, reason)
     open_step = await retry.read(_find_open_step, optimisation)
     if open_step is not None:
         return await _evaluate(optimisation, open_step, engine)
     if optimisation.best_instruction is not None:
         return await _compare(optimisation, engine)
-    if reason := await retry.read(_find_limit, optimisation):
-        return await _end(optimisation, Status.STOPPED, reason)
     return await _begin(optimisation, await engine.find_next_step(optimisation_id))
 
 
@@ -102,9 +109,12 @@ async def _compare(optimisation: Optimisation, engine: OptimiserEngine) -> bool:
 async def _execute_whole(optimisation: Optimisation, run: EvalRun, engine: OptimiserEngine) -> bool:
     """Execute a run; return whether it is done. If it ended early, so does the optimisation."""
     if run.status != EvalRun.Status.DONE:
+        limits = await retry.read(_read_remaining_limits, optimisation)
+        await retry.write(steps.set_run_limits, run, limits)
         await engine.execute(run)
         run = await retry.read(EvalRun.objects.get, pk=run.pk)
     if run.status == EvalRun.Status.DONE:
+        steps.require_same_code(optimisation, run.code_version)
         return True
     if run.status == EvalRun.Status.STOPPED:
         return await _end(optimisation, Status.STOPPED, run.stopped_because)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from django.db import transaction
 
-from evals_app.models import OPTIMISATION, EvalSet, EvalSetVersion, Optimisation, OptimisationStep
+from evals_app.models import OPTIMISATION, EvalRun, EvalSet, EvalSetVersion, Optimisation, OptimisationStep
 from evals_app.optimisation.evaluations import read_evaluation_data, read_scores
 from evals_app.optimisation.settings import OptimiserSettings
 from evals_app.runs.limits import EvalRunLimits
@@ -269,6 +269,13 @@ def make_variant(optimisation: Optimisation, instruction: str) -> Variant | None
     return Variant("optimised", note, {optimisation.agent: {"instruction": instruction}})
 
 
+def set_run_limits(run: EvalRun, limits: EvalRunLimits) -> None:
+    """Set the limits of a run that ended early, before it is resumed."""
+    EvalRun.objects.filter(pk=run.pk).exclude(status__in=EvalRun.ACTIVE).update(
+        limits=scopes.dumps(limits.as_json())
+    )
+
+
 def end_optimisation(optimisation_id: str, status: str, error: str = "", hint: str = "") -> bool:
     """End a running optimisation; False if it has ended. `error`: why it ended early."""
     with transaction.atomic():
@@ -294,7 +301,7 @@ def request_cancel(optimisation_id: str) -> bool:
 
 def mark_crashed(optimisation: Optimisation) -> None:
     """End a running optimisation whose process is gone."""
-    if optimisation.active and _is_abandoned(optimisation):
+    if is_abandoned(optimisation):
         end_optimisation(
             optimisation.pk,
             Status.CRASHED,
@@ -304,8 +311,10 @@ def mark_crashed(optimisation: Optimisation) -> None:
         optimisation.refresh_from_db()
 
 
-def restart(optimisation_id: str, code_version: str, *, person: str = "") -> Optimisation:
-    """Let this process go on with an optimisation that ended early.
+def restart(
+    optimisation_id: str, code_version: str, *, limits: EvalRunLimits | None = None, person: str = ""
+) -> Optimisation:
+    """Let this process go on with an optimisation that ended early. `limits`: new ones; None: those that it has.
 
     Raises:
         NotFound: there is none.
@@ -323,6 +332,9 @@ def restart(optimisation_id: str, code_version: str, *, person: str = "") -> Opt
         optimisation.runtime_id = processes.own_id()
         optimisation.person = person
         optimisation.resumed += 1
+        if limits is not None:
+            order = {**json.loads(optimisation.run_order), "limits": limits.as_json()}
+            optimisation.run_order = scopes.dumps(order)
         optimisation.save()
         change_notification.notify_after_commit()
     return optimisation
@@ -344,6 +356,15 @@ def require_resumable(optimisation: Optimisation, code_version: str) -> None:
         raise OptimisationEnded(
             f"Optimisation {optimisation.pk} is done: nothing is left of it.", hint="Start a new one."
         )
+    require_same_code(optimisation, code_version)
+
+
+def require_same_code(optimisation: Optimisation, code_version: str) -> None:
+    """Require the code of the agent that the optimisation began with.
+
+    Raises:
+        AgentChanged: it has changed.
+    """
     if optimisation.code_version != code_version:
         raise AgentChanged(
             f"The agent's code changed from {optimisation.code_version} to {code_version} since the optimisation"
@@ -352,7 +373,10 @@ def require_resumable(optimisation: Optimisation, code_version: str) -> None:
         )
 
 
-def _is_abandoned(optimisation: Optimisation) -> bool:
+def is_abandoned(optimisation: Optimisation) -> bool:
+    """Tell whether an optimisation is running, but its process is gone."""
+    if not optimisation.active:
+        return False
     process = optimisation.runtime
     return process is None or process.stopped_at is not None or not processes.is_alive(process)
 

@@ -66,7 +66,7 @@ async def show(request: HttpRequest, optimisation_id: str) -> HttpResponse:
         NotFound: there is no such optimisation.
     """
     optimisation = await units_of_work.read(steps.find_optimisation, optimisation_id)
-    if optimisation.active:
+    if await units_of_work.read(steps.is_abandoned, optimisation):
         await units_of_work.write(steps.mark_crashed, optimisation)
     return await units_of_work.read(_render_page, request, optimisation_id)
 

@@ -9,9 +9,8 @@ import pytest
 from playwright.sync_api import expect
 
 from evals_app.variants.variant_files import read_variant
-from tests.browser import OpenWindow
+from tests.browser import PATIENCE_MS, OpenWindow
 from tests.e2e.conftest import serve_agents
-from tests.patience import PATIENCE_MS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = (ROOT / "docs/optimise.md").read_text(encoding="utf-8")

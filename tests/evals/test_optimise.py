@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.sequential_agent import SequentialAgent
 
@@ -19,6 +17,7 @@ from evals_app.runs.progress import newest_runs
 from evals_app.variants.variant_files import read_variant
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput
+from tests.evals.optimize_command import optimize
 from tests.evals.run_evals_command import EXAMPLE_AGENTS
 
 THERMO = EXAMPLE_AGENTS.parent / "optimise" / "thermo"
@@ -26,16 +25,6 @@ WRITER = "--model=offline-prompt-writer"
 PARTS = ("--training=rome_warm,cairo_wind", "--validation=paris_warm,oslo_wind")
 SMALL = (*PARTS, "--proposals=2")
 SETTINGS = OptimiserSettings(SIMPLE, "offline-prompt-writer", ("rome_warm",), ("paris_warm",))
-
-
-def optimize(*arguments):
-    """Call the command; return its exit code and output."""
-    code, out = 0, io.StringIO()
-    try:
-        call_command("optimize", *map(str, arguments), stdout=out)
-    except SystemExit as ended:
-        code = ended.code
-    return code, out.getvalue()
 
 
 def refusal(*arguments):
@@ -115,6 +104,10 @@ def test_optimisation_stops_at_its_limit_of_tokens(store):
     assert code == 2
     assert "stopped at a limit: The limit of" in out
     assert "tokens was reached" in out
+    [optimisation_id] = Optimisation.objects.values_list("pk", flat=True)
+    assert optimize(THERMO, "--resume", optimisation_id)[0] == 2
+    assert "--model cannot be given" in refusal(THERMO, "--resume", optimisation_id, WRITER)
+    assert optimize(THERMO, "--resume", optimisation_id, "--limit=tokens=100000")[0] == 0
     assert not EvalRun.objects.filter(status__in=EvalRun.ACTIVE).exists()
 
 

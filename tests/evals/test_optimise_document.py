@@ -6,7 +6,8 @@ import re
 import shlex
 from pathlib import Path
 
-from tests.evals.test_optimise import optimize
+from evals_app.management.commands.optimize import Command
+from tests.evals.optimize_command import optimize
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/optimise.md").read_text(encoding="utf-8")
@@ -24,8 +25,6 @@ def test_command_of_the_page_finds_the_candidates_that_it_shows(store, tmp_path,
 
 
 def test_table_of_the_page_has_the_options_of_the_command():
-    from evals_app.management.commands.optimize import Command
-
     parser = Command().create_parser("manage.py", "optimize")
     options = {name for action in parser._actions for name in action.option_strings if "_" not in name}
     documented = set(re.findall(r"`(--[\w-]+)", PAGE))

@@ -97,7 +97,7 @@ class Command(EvalsCommand):
         console = self.open_console()
         with own_new_runs(app_name):
             if options["resume"]:
-                optimisation = _restart(options["resume"], agents, app_name)
+                optimisation = _restart(agents, app_name, options)
             else:
                 created = _create(agents, app_name, options)
                 if created is None:
@@ -244,21 +244,35 @@ def _choose(evalset: EvalSet, ids_text: str, tags: Collection[str]) -> list[str]
     return choose_cases(evalset, run_orders.split_case_ids(evalset, ids_text), tags)
 
 
-def _restart(optimisation_id: str, agents: AgentsFolder, app_name: str) -> Optimisation:
+NEW_OPTIONS = (
+    *("model", "training", "validation", "training_tags", "validation_tags"),
+    *("metrics", "criteria", "config", "plan"),
+)
+"""Options of a new optimisation; a resumed one keeps its own. Those with a default are ignored."""
+
+
+def _restart(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Optimisation:
     """Return an optimisation that goes on in this process.
 
     Raises:
-        NotFound: the agent has no such optimisation.
+        NotFound: there is no such optimisation.
+        BadInput: it is of another agent, or an option would change it.
         DevUIError: it cannot be resumed.
     """
-    optimisation = steps.find_optimisation(optimisation_id)
+    if given := results.list_given_options(options, NEW_OPTIONS):
+        raise BadInput(
+            f"A resumed optimisation keeps its options: {given} cannot be given.",
+            hint="Only --limit can be changed. Or start a new one.",
+        )
+    optimisation = steps.find_optimisation(options["resume"])
     if optimisation.evalset.app_name != app_name:
         raise BadInput(
-            f"Optimisation {optimisation_id} is of {optimisation.evalset.app_name!r}, not of {app_name!r}.",
+            f"Optimisation {optimisation.pk} is of {optimisation.evalset.app_name!r}, not of {app_name!r}.",
             hint="Name the folder of that agent.",
         )
+    limits = EvalRunLimits.of(dict(options["limit"])) if options["limit"] else None
     crashes.crash_orphans()  # a process that was killed said nothing
-    optimisation = steps.restart(optimisation_id, agents.code_version(app_name))
+    optimisation = steps.restart(optimisation.pk, agents.code_version(app_name), limits=limits)
     for run in list_active_runs(optimisation):
         crashes.crash_abandoned(run.pk)
     return optimisation

@@ -22,7 +22,7 @@ from evals_app.execution.child_processes import StoppedBySignal
 from evals_app.execution.local_runner import cancel_runs, own_new_runs
 from evals_app.execution.variant_check import require_applicable
 from evals_app.files.tags import split_tags
-from evals_app.models import REPEAT_SOURCES, EvalRun
+from evals_app.models import PARTIAL_SOURCES, EvalRun
 from evals_app.runs import folder_orders, rerun, run_orders
 from evals_app.runs.folder_orders import EvalsetRequest
 from evals_app.runs.limits import EvalRunLimits
@@ -334,7 +334,7 @@ def _find_run(app_name: str, name: str, *, skip_repeats: bool) -> EvalRun:
     if name != "last":
         runs = runs.filter(pk__startswith=name)
     elif skip_repeats:
-        runs = runs.exclude(source__in=REPEAT_SOURCES)
+        runs = runs.exclude(source__in=PARTIAL_SOURCES)
     matching_runs = list(runs.order_by("-created_at")[:2])
     if not matching_runs:
         raise NotFound(f"{app_name} has no eval run {name!r}.", hint="run_evals prints the id of each run.")
