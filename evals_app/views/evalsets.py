@@ -18,7 +18,7 @@ from evals_app.cases.case_list import CaseList
 from evals_app.files import BadFile, library
 from evals_app.files.fixtures import read_case_fixtures
 from evals_app.metrics import config as configs
-from evals_app.models import EvalRun, EvalSet
+from evals_app.models import OPTIMISATION, EvalRun, EvalSet
 from evals_app.runs import dispatch, progress, run_form, run_orders
 from evals_app.runs.replay.recorded_runs import recorded_runs
 from evals_app.runs.run_orders import RunOrder
@@ -262,7 +262,9 @@ def _read_cursor(request: HttpRequest) -> str:
 
 
 def _list_runs(evalset_row: EvalSet) -> QuerySet[EvalRun]:
-    return progress.annotate_previous_config(progress.annotate_actions(evalset_row.runs.all()))
+    """Return the runs of an evalset, without those of candidates, which the pages of optimisations list."""
+    listed_runs = evalset_row.runs.exclude(source=OPTIMISATION)
+    return progress.annotate_previous_config(progress.annotate_actions(listed_runs))
 
 
 def _arrange_cases(request: HttpRequest, evalset_row: EvalSet) -> Arrangement[CaseRow]:
