@@ -39,6 +39,7 @@ MODULES = """
     google.adk.flows.llm_flows.identity google.adk.tools.environment google.adk.tools.skill_toolset
     google.adk.tools.environment_simulation.environment_simulation_config
     google.adk.tools.environment_simulation.environment_simulation_engine
+    google.adk.optimization.data_types google.adk.optimization.sampler google.adk.optimization.simple_prompt_optimizer
     google.adk.workflow._workflow
     asgiref.sync asgiref.testing authlib.integrations.httpx_client channels.routing httpx markdown_it nh3 regex uvicorn
     uvicorn.lifespan.on uvicorn.loops.auto uvicorn.protocols.http.auto watchfiles websockets.asyncio.server

@@ -18,6 +18,7 @@ from evals_app.optimisation.spending import (
     remaining_limits,
 )
 from evals_app.optimisation.steps import NextStep
+from evals_app.runs.attempt_status import UNFINISHED
 from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.variant_orders import list_variant_runs
 from sessions_app.store.database import retry
@@ -107,13 +108,13 @@ async def _compare(optimisation: Optimisation, engine: OptimiserEngine) -> bool:
 
 
 async def _execute_whole(optimisation: Optimisation, run: EvalRun, engine: OptimiserEngine) -> bool:
-    """Execute a run; return whether it is done. If it ended early, so does the optimisation."""
-    if run.status != EvalRun.Status.DONE:
+    """Execute a run; return whether all its attempts have ended. If it ended early, so does the optimisation."""
+    if not await retry.read(_is_complete, run):
         limits = await retry.read(_read_remaining_limits, optimisation)
         await retry.write(steps.set_run_limits, run, limits)
         await engine.execute(run)
         run = await retry.read(EvalRun.objects.get, pk=run.pk)
-    if run.status == EvalRun.Status.DONE:
+    if await retry.read(_is_complete, run):
         steps.require_same_code(optimisation, run.code_version)
         return True
     if run.status == EvalRun.Status.STOPPED:
@@ -121,6 +122,13 @@ async def _execute_whole(optimisation: Optimisation, run: EvalRun, engine: Optim
     if run.status == EvalRun.Status.CANCELLED:
         return await _end(optimisation, Status.CANCELLED)
     raise BadInput(f"Run {run.pk} could not run: {run.error}", hint=run.hint)
+
+
+def _is_complete(run: EvalRun) -> bool:
+    """Tell whether a run has ended with all its attempts: one that stopped at a limit may have, too."""
+    if run.active:
+        return False
+    return run.status == EvalRun.Status.DONE or not run.attempts.filter(UNFINISHED).exists()
 
 
 async def _end(optimisation: Optimisation, status: str, error: str = "") -> bool:
