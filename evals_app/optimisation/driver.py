@@ -29,6 +29,7 @@ Status = Optimisation.Status
 log = logging.getLogger(__name__)
 
 MAX_CALLS_REACHED = "The limit of calls of the optimiser's model was reached."
+HIGHER_LIMIT = "devui optimize resumes it with a higher limit: --resume and --limit."
 
 
 class OptimiserEngine(Protocol):
@@ -68,7 +69,7 @@ async def _advance(optimisation_id: str, engine: OptimiserEngine) -> bool:
     if optimisation.cancel_requested_at is not None:
         return await _end(optimisation, Status.CANCELLED)
     if reason := await retry.read(_find_limit, optimisation):
-        return await _end(optimisation, Status.STOPPED, reason)
+        return await _end(optimisation, Status.STOPPED, reason, HIGHER_LIMIT)
     open_step = await retry.read(_find_open_step, optimisation)
     if open_step is not None:
         return await _evaluate(optimisation, open_step, engine)
@@ -118,7 +119,7 @@ async def _execute_whole(optimisation: Optimisation, run: EvalRun, engine: Optim
         steps.require_same_code(optimisation, run.code_version)
         return True
     if run.status == EvalRun.Status.STOPPED:
-        return await _end(optimisation, Status.STOPPED, run.stopped_because)
+        return await _end(optimisation, Status.STOPPED, run.stopped_because, HIGHER_LIMIT)
     if run.status == EvalRun.Status.CANCELLED:
         return await _end(optimisation, Status.CANCELLED)
     raise BadInput(f"Run {run.pk} could not run: {run.error}", hint=run.hint)
@@ -131,9 +132,9 @@ def _is_complete(run: EvalRun) -> bool:
     return run.status == EvalRun.Status.DONE or not run.attempts.filter(UNFINISHED).exists()
 
 
-async def _end(optimisation: Optimisation, status: str, error: str = "") -> bool:
+async def _end(optimisation: Optimisation, status: str, error: str = "", hint: str = "") -> bool:
     """End the optimisation; return False, because it does not go on."""
-    await retry.write(steps.end_optimisation, optimisation.pk, status, error)
+    await retry.write(steps.end_optimisation, optimisation.pk, status, error, hint)
     return False
 
 
