@@ -198,7 +198,8 @@ class RequestGuard(Middleware):
             return None
         access.rule = rule.select_variant(request.POST.dict())
         access.objects = ", ".join(request.POST.getlist("session"))
-        return _check_role(request, person, access.rule)
+        app = await units_of_work.read(targets.find_app, match.route, match.kwargs)
+        return _check_role(request, person, access.rule, app)
 
     async def find_refusal(self, request: HttpRequest) -> HttpResponseBase | None:
         """Check user and role of a request, as far as that does not depend on its body; return the refusal, or None."""

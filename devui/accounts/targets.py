@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from evals_app.models import EvalAttempt, EvalRun
+from evals_app.models import EvalAttempt, EvalRun, Optimisation
 from sessions_app.console.sign_in_cookies import PendingSignIn
 from sessions_app.store import text_input
 from sessions_app.store.ids import is_storable
@@ -40,6 +40,9 @@ def find_app(route: str, kwargs: Mapping[str, Any]) -> str:
         return _first_value(EvalRun.objects.filter(pk=kwargs["run_id"]), "app_name")
     if "evals/attempts/" in route:
         return _first_value(EvalAttempt.objects.filter(pk=kwargs["attempt"]), "run__app_name")
+    if "optimisation_id" in kwargs:
+        optimisations = Optimisation.objects.filter(pk=kwargs["optimisation_id"])
+        return _first_value(optimisations, "evalset__app_name")
     if "run_id" in kwargs:
         return _first_value(Run.objects.filter(pk=kwargs["run_id"]), "session__app_name")
     session = kwargs.get("session") or (kwargs.get("pk") if route.startswith(SESSION_ROUTES) else None)

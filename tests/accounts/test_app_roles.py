@@ -11,6 +11,8 @@ from django.core.management.base import CommandError
 
 from devui.accounts import targets, users
 from devui.accounts.models import AuditEntry
+from evals_app.models import EvalSet, Optimisation
+from evals_app.optimisation.settings import OptimiserSettings
 from sessions_app.console.sign_in_cookies import PendingSignIn, cookie_name
 from sessions_app.roles import Role
 from sessions_app.store.database import units_of_work
@@ -18,6 +20,8 @@ from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests.accounts.conftest import BROWSER, PASSWORD, cookie_of
 from tests.api.builders import append, create
+
+SETTINGS = OptimiserSettings("simple", "no-model", ("a",), ("b",)).as_json()
 
 pytestmark = pytest.mark.usefixtures("people", "agents_dir")
 
@@ -32,10 +36,19 @@ async def session_of(app: str) -> int:
     return (await units_of_work.write(writes.create_session, SessionKey("", app, "ann", "s1"))).pk
 
 
+def create_ended_optimisation(app: str) -> Optimisation:
+    evalset = EvalSet.objects.create(app_name=app, evalset_id="ended")
+    version = evalset.versions.create(digest="1", content="{}", created_at=1.0)
+    return evalset.optimisations.create(
+        id=f"of-{app}", version=version, status=Optimisation.Status.DONE, settings=SETTINGS, created_at=1.0
+    )
+
+
 @pytest.mark.parametrize(("app", "is_allowed"), [("weather", True), ("writer", False)])
 async def test_role_applies_to_objects_of_its_app(web, app, is_allowed):
     web.cookies.update(await cookies_of_weather_runner())
     pk = await session_of(app)
+    optimisation = await units_of_work.write(create_ended_optimisation, app)
     requests = [
         ("POST", f"/sessions/id/{pk}/rename/", {"data": {"title": "x"}}),
         ("PATCH", f"/api/v1/sessions/{pk}", {"json": {"title": "x"}}),
@@ -50,6 +63,11 @@ async def test_role_applies_to_objects_of_its_app(web, app, is_allowed):
         ("POST", "/evals/new/", {"data": {"app": app}}),
         ("POST", "/evals/upload/", {"data": {"app": app}}),
         ("POST", "/api/v1/evals/runs", {"json": {"app": app}}),
+        ("POST", f"/evals/{app}/none/variants/", {"data": {"action": "run"}}),
+        ("POST", f"/evals/{app}/none/variants/", {"data": {"action": "add"}}),
+        ("POST", f"/evals/{app}/none/optimise/", {"data": {"action": "run"}}),
+        ("POST", f"/evals/optimisations/{optimisation.pk}/cancel/", {}),
+        ("POST", f"/evals/optimisations/{optimisation.pk}/resume/", {}),
     ]
     for method, path, body in requests:
         response = await web.request(method, path, headers=BROWSER, **body)
