@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from evals_app.analysis.statistics import format_percent
 from evals_app.cli.terminal_text import align_columns
 from evals_app.optimisation.candidates import Candidate, OptimisationReport
-from evals_app.optimisation.gain import Gain
+from evals_app.optimisation.verdict import OptimisationVerdict
 from sessions_app.store.short_texts import join_names
 
 MAX_LISTED = 10
@@ -26,11 +26,11 @@ def format_head(report: OptimisationReport) -> list[str]:
     ]
 
 
-def format_report(report: OptimisationReport, gain: Gain | None) -> list[str]:
+def format_report(report: OptimisationReport, verdict: OptimisationVerdict | None) -> list[str]:
     """Return the candidates with their scores, what the optimisation has spent, and its verdict."""
     rows = [["candidate", "parent", "training", "validation"], *map(_candidate_row, report.candidates)]
     lines = [f"  {line}" for line in align_columns(rows)]
-    return [*lines, f"  {report.spending.text}", *_iter_verdict(report, gain)]
+    return [*lines, f"  {report.spending.text}", *_iter_verdict(report, verdict)]
 
 
 def _candidate_row(candidate: Candidate) -> list[str]:
@@ -49,10 +49,10 @@ def _format_score(score: float | None) -> str:
     return "–" if score is None else format_percent(score)
 
 
-def _iter_verdict(report: OptimisationReport, gain: Gain | None) -> Iterator[str]:
+def _iter_verdict(report: OptimisationReport, verdict: OptimisationVerdict | None) -> Iterator[str]:
     optimisation = report.optimisation
-    if gain:
-        yield f"  {gain.text}"
+    if verdict:
+        yield f"  {verdict.text}"
         return
     yield f"  {optimisation.get_status_display()}: {optimisation.error}".rstrip(": ")
     if optimisation.hint:

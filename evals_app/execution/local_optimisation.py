@@ -86,7 +86,7 @@ class LocalEngine:
         """Execute a run that is pending, or that ended early."""
         run = await retry.read(rerun.reload_run, run.pk)
         if not run.active:
-            run = await retry.write(rerun.resume, run, self._agents)
+            [run] = await retry.write(steps.restart_attempts, run, self._agents)
         await execute_runs([run], self._agents, self._app_name, self._listener)
 
 
@@ -104,15 +104,15 @@ def carry_out_in_children(
     """
     deaths = 0
     finished = -1
-    while (optimisation := retry.run_sync(steps.find_optimisation, optimisation_id)).active:
+    while steps.is_own(optimisation := retry.run_sync(steps.find_optimisation, optimisation_id)):
         before, finished = finished, optimisation.steps.exclude(finished_at=None).count()
         deaths = deaths + 1 if before == finished else 0
         if deaths > MAX_DEATHS:
             message = f"{MAX_DEATHS} processes of the agent ended at the same step."
-            steps.end_optimisation(optimisation_id, Optimisation.Status.FAILED, message)
+            steps.end_own_optimisation(optimisation_id, Optimisation.Status.FAILED, message)
             continue
         code, _ = call_in_child(partial(_carry_out, optimisation_id, agents, app_name, listener))
-        if active_runs := driver.list_active_runs(optimisation):
+        if active_runs := steps.list_active_runs(optimisation_id):
             died(describe_exit(code))
             continue_after_death(active_runs, ProcessDeath(describe_exit(code)), listener)
     return optimisation

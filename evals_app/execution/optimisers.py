@@ -1,20 +1,22 @@
-"""ADK's optimisers, replayed: stored results answer their requests, and the first request without one is returned.
+"""ADK's optimisers, run with stored results: these answer the requests; the first one without a result is returned.
 
 An optimiser asks its `Sampler` for scores and its model for instructions. Both are replaced here. A request that has
-no result yet ends the replay; when its result is stored, the next replay goes one step further. So an optimisation can
-be stopped anywhere, and what it has found is never lost.
+no result yet ends the optimiser; when its result is stored, it runs again and gets one step further. So an
+optimisation can be stopped anywhere, and what it has found is never lost.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib.util
 import io
 import json
+import logging
 import os
 import random
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -44,8 +46,15 @@ Kind = OptimisationStep.Kind
 MAX_SHOWN = 200
 """Characters of a name or an error that a message shows."""
 
-REPLAYED_MODEL = "devui-optimiser-model"
+STORED_ANSWERS_MODEL = "devui-optimiser-model"
 """Name under which the optimisers find the model that answers from the stored steps."""
+
+
+MAX_ANSWER_S = 600.0
+"""Most seconds of an answer of the optimiser's model."""
+
+OPTIMISERS_LOG = logging.getLogger("google_adk.google.adk.optimization")
+"""Log of ADK's optimisers, with texts of candidates at the level INFO."""
 
 
 class UnansweredRequest(BaseException):
@@ -143,6 +152,7 @@ class StoredSampler(Sampler[UnstructuredSamplingResult]):
         return UnstructuredSamplingResult(scores=json.loads(step.scores), data=data)
 
 
+_one_at_a_time = asyncio.Lock()
 _current_results: ContextVar[StoredResults] = ContextVar("optimiser_results")
 
 
@@ -152,7 +162,7 @@ class StoredAnswersLlm(BaseLlm):
     @classmethod
     def supported_models(cls) -> list[str]:
         """Return the pattern of its name."""
-        return [REPLAYED_MODEL]
+        return [STORED_ANSWERS_MODEL]
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
@@ -217,7 +227,9 @@ def _require_model(name: str) -> None:
 
 
 async def find_next_step(optimisation_id: str) -> NextStep:
-    """Replay the optimiser of an optimisation; return what it needs next. An answer of its model is stored here.
+    """Run the optimiser of an optimisation with its stored results; return what it needs next.
+
+    If that is an answer of its model, the model is asked, and the answer is stored.
 
     Raises:
         BadInput: the optimiser or its model fails.
@@ -227,7 +239,7 @@ async def find_next_step(optimisation_id: str) -> NextStep:
     settings = OptimiserSettings.from_json(optimisation.settings)
     position = len(finished_steps)
     try:
-        return NextStep(position, NextStep.BEST, await _replay(optimisation, settings, finished_steps))
+        return NextStep(position, NextStep.BEST, await _run_optimiser(optimisation, settings, finished_steps))
     except UnscoredCandidate as candidate:
         return candidate.step
     except UnansweredPrompt as prompt:
@@ -238,36 +250,49 @@ async def find_next_step(optimisation_id: str) -> NextStep:
     return NextStep(position, NextStep.ANSWERED)
 
 
-async def _replay(
+async def _run_optimiser(
     optimisation: Optimisation, settings: OptimiserSettings, finished_steps: Sequence[OptimisationStep]
 ) -> str:
-    """Run an optimiser to its end; return the best instruction.
+    """Run an optimiser to its end; return the best instruction. One runs at a time: its random numbers are global.
 
     Raises:
         UnansweredRequest: it needs another result.
         BadInput: it fails.
     """
     results = StoredResults(finished_steps)
-    token, random_state = _current_results.set(results), random.getstate()
-    random.seed(settings.seed)
+    token = _current_results.set(results)
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # gepa prints its progress at each replay
-            result = await _make_optimizer(settings).optimize(
-                LlmAgent(name=optimisation.agent, instruction=optimisation.instruction),
-                StoredSampler(settings, results),
-            )
+        async with _one_at_a_time:
+            with _seed_quietly(settings.seed):
+                result = await _make_optimiser(settings).optimize(
+                    LlmAgent(name=optimisation.agent, instruction=optimisation.instruction),
+                    StoredSampler(settings, results),
+                )
     except BadInput:
         raise
     except Exception as error:
         reason = truncate(f"{type(error).__name__}: {error}", MAX_SHOWN)
         raise BadInput(f"The optimiser {settings.optimiser} failed: {reason}", hint="") from error
     finally:
-        random.setstate(random_state)
         _current_results.reset(token)
     return _best_instruction(result)
 
 
-def _make_optimizer(settings: OptimiserSettings) -> Any:
+@contextlib.contextmanager
+def _seed_quietly(seed: int) -> Iterator[None]:
+    """Seed random choices while the block runs, and keep what optimisers print and log: they repeat it at each run."""
+    state, level = random.getstate(), OPTIMISERS_LOG.level
+    random.seed(seed)
+    OPTIMISERS_LOG.setLevel(logging.WARNING)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        OPTIMISERS_LOG.setLevel(level)
+        random.setstate(state)
+
+
+def _make_optimiser(settings: OptimiserSettings) -> Any:
     """Return ADK's optimiser with the model that answers by stored results."""
     LLMRegistry.register(StoredAnswersLlm)
     if settings.optimiser == GEPA:
@@ -275,7 +300,7 @@ def _make_optimizer(settings: OptimiserSettings) -> Any:
 
         return gepa.GEPARootAgentPromptOptimizer(
             gepa.GEPARootAgentPromptOptimizerConfig(
-                optimizer_model=REPLAYED_MODEL,
+                optimizer_model=STORED_ANSWERS_MODEL,
                 max_metric_calls=settings.max_metric_calls,
                 reflection_minibatch_size=settings.batch,
             )
@@ -284,7 +309,7 @@ def _make_optimizer(settings: OptimiserSettings) -> Any:
 
     return simple.SimplePromptOptimizer(
         simple.SimplePromptOptimizerConfig(
-            optimizer_model=REPLAYED_MODEL, num_iterations=settings.proposals, batch_size=settings.batch
+            optimizer_model=STORED_ANSWERS_MODEL, num_iterations=settings.proposals, batch_size=settings.batch
         )
     )
 
@@ -303,11 +328,13 @@ async def _answer_request(optimisation_id: str, position: int, model: str, reque
     """
     started_at = time.time()
     try:
-        llm = LLMRegistry.new_llm(model)
-        responses = [
-            response
-            async for response in llm.generate_content_async(request.model_copy(update={"model": model}))
-        ]
+        async with asyncio.timeout(MAX_ANSWER_S):
+            responses = await _ask_model(model, request)
+    except TimeoutError as error:
+        raise BadInput(
+            f"The optimiser's model {model!r} did not answer within {MAX_ANSWER_S:.0f} seconds.",
+            hint="Resume the optimisation to ask it again.",
+        ) from error
     except Exception as error:
         reason = truncate(f"{type(error).__name__}: {error}", MAX_SHOWN)
         raise BadInput(
@@ -328,6 +355,12 @@ async def _answer_request(optimisation_id: str, position: int, model: str, reque
     await retry.write(
         steps.add_answer, optimisation_id, position, prompt, answer, token_usage(responses), started_at
     )
+
+
+async def _ask_model(model: str, request: LlmRequest) -> list[LlmResponse]:
+    llm = LLMRegistry.new_llm(model)
+    own_request = request.model_copy(update={"model": model})
+    return [response async for response in llm.generate_content_async(own_request)]
 
 
 def _response_text(response: LlmResponse) -> str:

@@ -5,30 +5,35 @@ Everything is read from the rows before each step. So a driver can be stopped at
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from evals_app.models import EvalRun, Optimisation, OptimisationStep
+from evals_app.models import OPTIMISATION, EvalRun, Optimisation, OptimisationStep
 from evals_app.optimisation import steps
+from evals_app.optimisation.settings import count_nouns
 from evals_app.optimisation.spending import (
     describe_reached_limit,
-    list_run_ids,
     read_spending,
     remaining_limits,
 )
 from evals_app.optimisation.steps import NextStep
-from evals_app.runs.attempt_status import UNFINISHED
+from evals_app.runs.attempt_status import HAS_OUTCOME, UNFINISHED
 from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.variant_orders import list_variant_runs
 from sessions_app.store.database import retry
+from sessions_app.store.database.change_listener import subscribe
 from sessions_app.store.errors import BadInput, DevUIError
 
 Status = Optimisation.Status
 
 log = logging.getLogger(__name__)
 
-MAX_CALLS_REACHED = "The limit of calls of the optimiser's model was reached."
+CANCEL_POLL_S = 0.2
+"""Polling interval on SQLite in seconds for a cancellation while the optimiser's model answers."""
+
+OUT_OF_MODEL_CALLS = "The limit of calls of the optimiser's model was reached."
 HIGHER_LIMIT = "devui optimize resumes it with a higher limit: --resume and --limit."
 
 
@@ -36,7 +41,7 @@ class OptimiserEngine(Protocol):
     """Where the optimiser runs, and where runs are executed."""
 
     async def find_next_step(self, optimisation_id: str) -> NextStep:
-        """Replay the optimiser with the stored results; return what it needs next.
+        """Run the optimiser with the stored results; return what it needs next.
 
         If that is an answer of its model, the model is called, and the answer is stored.
 
@@ -54,40 +59,61 @@ async def drive_optimisation(optimisation_id: str, engine: OptimiserEngine) -> N
         while await _advance(optimisation_id, engine):
             pass
     except DevUIError as error:
-        await retry.write(steps.end_optimisation, optimisation_id, Status.FAILED, error.message, error.hint)
+        await _end(optimisation_id, Status.FAILED, error.message, error.hint)
     except Exception as error:  # nobody else would end it
         log.exception("Optimisation %s failed.", optimisation_id)
         message = f"DevUI failed with {type(error).__name__}: {error}"
-        await retry.write(steps.end_optimisation, optimisation_id, Status.FAILED, message)
+        await _end(optimisation_id, Status.FAILED, message)
 
 
 async def _advance(optimisation_id: str, engine: OptimiserEngine) -> bool:
     """Do the next step; return whether the optimisation goes on."""
     optimisation = await retry.read(steps.find_optimisation, optimisation_id)
-    if not optimisation.active:
+    if not steps.is_own(optimisation):
         return False
     if optimisation.cancel_requested_at is not None:
-        return await _end(optimisation, Status.CANCELLED)
+        return await _end(optimisation.pk, Status.CANCELLED)
     if reason := await retry.read(_find_limit, optimisation):
-        return await _end(optimisation, Status.STOPPED, reason, HIGHER_LIMIT)
+        return await _end(optimisation.pk, Status.STOPPED, reason, HIGHER_LIMIT)
     open_step = await retry.read(_find_open_step, optimisation)
     if open_step is not None:
         return await _evaluate(optimisation, open_step, engine)
     if optimisation.best_instruction is not None:
         return await _compare(optimisation, engine)
-    return await _begin(optimisation, await engine.find_next_step(optimisation_id))
+    next_step = await _find_next_step(optimisation, engine)
+    return next_step is None or await _begin(optimisation, next_step)
+
+
+async def _find_next_step(optimisation: Optimisation, engine: OptimiserEngine) -> NextStep | None:
+    """Return what the optimiser needs next; None if cancellation was requested before it was known."""
+    search = asyncio.ensure_future(engine.find_next_step(optimisation.pk))
+    cancellation = asyncio.ensure_future(_wait_for_cancel(optimisation.pk))
+    try:
+        await asyncio.wait([search, cancellation], return_when=asyncio.FIRST_COMPLETED)
+        return await search if search.done() else None
+    finally:
+        search.cancel()
+        cancellation.cancel()
+        await asyncio.wait([search, cancellation])
+
+
+async def _wait_for_cancel(optimisation_id: str) -> None:
+    """Return when cancellation of an optimisation was requested, or another process carries it out."""
+    async with subscribe(poll_s=CANCEL_POLL_S) as notifications:
+        while await retry.read(steps.may_continue, optimisation_id):
+            await notifications.wait()
 
 
 async def _begin(optimisation: Optimisation, step: NextStep) -> bool:
     """Store what the optimiser needs next; return whether the optimisation goes on."""
     limits = await retry.read(_read_remaining_limits, optimisation)
     if step.kind == NextStep.OVER_LIMIT:
-        return await _end(optimisation, Status.STOPPED, MAX_CALLS_REACHED)
+        return await _end(optimisation.pk, Status.STOPPED, OUT_OF_MODEL_CALLS)
     if step.kind == NextStep.BEST:
         await retry.write(steps.order_comparison, optimisation, step.instruction, limits)
     elif step.kind == NextStep.EVALUATION:
         if reason := await retry.read(_find_limit, optimisation, step.case_ids):
-            return await _end(optimisation, Status.STOPPED, reason)
+            return await _end(optimisation.pk, Status.STOPPED, reason)
         await retry.write(steps.order_evaluation, optimisation, step, limits)
     return True
 
@@ -105,12 +131,14 @@ async def _compare(optimisation: Optimisation, engine: OptimiserEngine) -> bool:
     for run in await retry.read(list_compared_runs, optimisation):
         if not await _execute_whole(optimisation, run, engine):
             return False
-    return await _end(optimisation, Status.DONE)
+    return await _end(optimisation.pk, Status.DONE)
 
 
 async def _execute_whole(optimisation: Optimisation, run: EvalRun, engine: OptimiserEngine) -> bool:
     """Execute a run; return whether all its attempts have ended. If it ended early, so does the optimisation."""
     if not await retry.read(_is_complete, run):
+        if reason := await retry.read(_find_limit, optimisation):
+            return await _end(optimisation.pk, Status.STOPPED, reason, HIGHER_LIMIT)
         limits = await retry.read(_read_remaining_limits, optimisation)
         await retry.write(steps.set_run_limits, run, limits)
         await engine.execute(run)
@@ -119,22 +147,42 @@ async def _execute_whole(optimisation: Optimisation, run: EvalRun, engine: Optim
         steps.require_same_code(optimisation, run.code_version)
         return True
     if run.status == EvalRun.Status.STOPPED:
-        return await _end(optimisation, Status.STOPPED, run.stopped_because, HIGHER_LIMIT)
+        return await _end(optimisation.pk, Status.STOPPED, run.stopped_because, HIGHER_LIMIT)
     if run.status == EvalRun.Status.CANCELLED:
-        return await _end(optimisation, Status.CANCELLED)
+        return await _end(optimisation.pk, Status.CANCELLED)
+    if run.status == EvalRun.Status.DONE:
+        raise await retry.read(_find_missing_outcome, run)
     raise BadInput(f"Run {run.pk} could not run: {run.error}", hint=run.hint)
 
 
+def _find_missing_outcome(run: EvalRun) -> BadInput:
+    """Return the error that names an attempt without an outcome: it says nothing of its candidate."""
+    attempts = run.attempts.exclude(HAS_OUTCOME).order_by("case_index")
+    first = attempts[0]
+    reason = f": {first.error}" if first.error else ""
+    count = count_nouns(attempts.count(), "attempt")
+    return BadInput(
+        f"{count} of run {run.pk} ended without an outcome, so a candidate has no score. Case {first.case_id!r} is"
+        f" {first.get_status_display().lower()}{reason}",
+        hint="Resume the optimisation: it tries them again.",
+    )
+
+
 def _is_complete(run: EvalRun) -> bool:
-    """Tell whether a run has ended with all its attempts: one that stopped at a limit may have, too."""
+    """Tell whether a run has ended with all its attempts: one that stopped at a limit may have, too.
+
+    To score a candidate, each attempt needs an outcome.
+    """
     if run.active:
         return False
+    if run.source == OPTIMISATION:
+        return not run.attempts.exclude(HAS_OUTCOME).exists()
     return run.status == EvalRun.Status.DONE or not run.attempts.filter(UNFINISHED).exists()
 
 
-async def _end(optimisation: Optimisation, status: str, error: str = "", hint: str = "") -> bool:
+async def _end(optimisation_id: str, status: str, error: str = "", hint: str = "") -> bool:
     """End the optimisation; return False, because it does not go on."""
-    await retry.write(steps.end_optimisation, optimisation.pk, status, error, hint)
+    await retry.write(steps.end_own_optimisation, optimisation_id, status, error, hint)
     return False
 
 
@@ -142,12 +190,6 @@ def list_compared_runs(optimisation: Optimisation) -> list[EvalRun]:
     """Return the run of the original on the validation cases and that of the best candidate; none without them."""
     original = optimisation.comparison
     return [original, *list_variant_runs(original)] if original else []
-
-
-def list_active_runs(optimisation: Optimisation) -> list[EvalRun]:
-    """Return the runs of an optimisation that have not ended."""
-    rows = EvalRun.objects.select_related("evalset", "version").filter(status__in=EvalRun.ACTIVE)
-    return list(rows.filter(pk__in=list_run_ids(steps.find_optimisation(optimisation.pk))))
 
 
 def _find_open_step(optimisation: Optimisation) -> OptimisationStep | None:

@@ -8,23 +8,17 @@ from typing import Any
 
 from evals_app.metrics.invocations import Json, answer_text, tool_calls, user_text
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion, MetricResult
+from evals_app.runs.attempt_status import HAS_OUTCOME
 from sessions_app.store.short_texts import truncate
-
-SCORES = {
-    EvalAttempt.Status.PASSED: 1.0,
-    EvalAttempt.Status.FAILED: 0.0,
-    EvalAttempt.Status.ERROR: 0.0,
-}
-"""Score of an attempt, as `LocalEvalSampler` counts it. Other attempts have none."""
 
 MAX_TEXT = 4_000
 """Most characters of a message, and of the arguments of a tool call, that the optimiser's model reads."""
 
 
 def read_scores(run: EvalRun) -> dict[str, float]:
-    """Return the score of each case of a run that has an outcome, from 0 to 1."""
-    attempts = run.attempts.filter(status__in=SCORES).order_by("case_index")
-    return {attempt.case_id: SCORES[EvalAttempt.Status(attempt.status)] for attempt in attempts}
+    """Return the score of each case of a run that has an outcome: 1 if it passed, else 0, as in `LocalEvalSampler`."""
+    attempts = run.attempts.filter(HAS_OUTCOME).order_by("case_index")
+    return {attempt.case_id: float(attempt.status == EvalAttempt.Status.PASSED) for attempt in attempts}
 
 
 def read_evaluation_data(run: EvalRun) -> dict[str, Any]:

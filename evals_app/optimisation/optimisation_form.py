@@ -92,14 +92,23 @@ def draft_form(case_ids: Sequence[str], tags: Sequence[Sequence[str]]) -> Optimi
         return form
 
 
-def read_form(posted: QueryDict, form: OptimisationForm) -> OptimisationForm:
-    """Return a form with the submitted values."""
-    cases = [
-        replace(case, part=part if (part := posted.get(f"part-{position}", "")) in PARTS else UNUSED)
-        for position, case in enumerate(form.cases)
-    ]
+def read_form(posted: QueryDict, form: OptimisationForm, digest: str) -> OptimisationForm:
+    """Return a form with the submitted values; without their parts if it was opened with a file of another digest."""
+    cases = form.cases if has_changed(posted, digest) else _read_cases(posted, form.cases)
     texts = {name: posted.get(name, getattr(form, name)) for name in ("optimiser", "model", *NUMBERS)}
     return replace(form, cases=cases, **{name: text.strip() for name, text in texts.items()})
+
+
+def has_changed(posted: QueryDict, digest: str) -> bool:
+    """Tell whether the submitted form was opened with a file of another digest: its parts are by position."""
+    return posted.get("seen") != digest
+
+
+def _read_cases(posted: QueryDict, cases: Sequence[FormCase]) -> list[FormCase]:
+    return [
+        replace(case, part=part if (part := posted.get(f"part-{position}", "")) in PARTS else UNUSED)
+        for position, case in enumerate(cases)
+    ]
 
 
 def apply_action(form: OptimisationForm, action: str, tag: str) -> OptimisationForm:

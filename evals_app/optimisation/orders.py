@@ -15,7 +15,7 @@ from evals_app.runs.writes.runs import NewEvalRun
 from sessions_app.store.errors import BadInput
 
 
-def prepare_run(new_run: NewEvalRun) -> NewEvalRun:
+def make_shared_order(new_run: NewEvalRun) -> NewEvalRun:
     """Return the run that the runs of an optimisation are like.
 
     Raises:
@@ -29,7 +29,7 @@ def prepare_run(new_run: NewEvalRun) -> NewEvalRun:
     return replace(new_run, case_ids=(), shard="")
 
 
-def choose_cases(evalset: EvalSet, case_ids: Collection[str], tags: Collection[str]) -> list[str]:
+def choose_tagged_cases(evalset: EvalSet, case_ids: Collection[str], tags: Collection[str]) -> list[str]:
     """Return the given cases and those that have one of the tags, in the order of the file.
 
     Raises:

@@ -43,7 +43,7 @@ async def resume_optimisation(optimisation: Optimisation, *, person: str = "") -
     _require_own_processes()
     settings = OptimiserSettings.from_json(optimisation.settings)
     agent = await inspect_agent(optimisation.evalset.app_name, settings)
-    await units_of_work.write(lambda: steps.restart(optimisation.pk, agent.code_version, person=person))
+    await units_of_work.write(lambda: steps.resume(optimisation.pk, agent.code_version, person=person))
     background.run_in_background(driver.drive_optimisation(optimisation.pk, ServerEngine()))
 
 
@@ -51,7 +51,7 @@ async def cancel_optimisation(optimisation: Optimisation) -> None:
     """Request the cancellation of an optimisation, and of its run that is being executed."""
     if not await units_of_work.write(steps.request_cancel, optimisation.pk):
         return
-    for run in await units_of_work.read(driver.list_active_runs, optimisation):
+    for run in await units_of_work.read(steps.list_active_runs, optimisation.pk):
         await dispatch.cancel_run(run.pk)
 
 
@@ -89,7 +89,7 @@ class ServerEngine:
         """Deliver a run that is pending, or resume one that ended early; return when it has ended."""
         run = await retry.read(rerun.reload_run, run.pk)
         if not run.active:
-            await dispatch.restart_and_deliver(run.pk, lambda _: [rerun.resume(run, person=run.person)])
+            await dispatch.restart_and_deliver(run.pk, lambda _: steps.restart_attempts(run))
         elif run.status == EvalRun.Status.PENDING and run.runtime_id == processes.own_id():
             await dispatch.start_delivery(run)
         active = EvalRun.objects.filter(pk=run.pk, status__in=EvalRun.ACTIVE)

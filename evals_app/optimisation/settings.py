@@ -41,8 +41,8 @@ class OptimiserSettings:
         optimiser: a name of `OPTIMISERS`.
         model: name of the model that writes the candidates.
         training: ids of the cases by which candidates are chosen, in the order of the file.
-        validation: ids of the cases by which the best candidate is judged; none of them is a training case.
-        proposals: most candidates that the model is asked for.
+        validation: ids of the cases of the comparison; none of them is a training case. GEPA scores on them, too.
+        proposals: rewrites that `simple` asks its model for; those that GEPA's budget of scores is made for.
         batch_size: training cases that score a candidate.
         repetitions: of each validation case in the comparison of the best candidate with the original.
         seed: of the random choice of batches.

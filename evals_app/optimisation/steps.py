@@ -6,7 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from django.db import transaction
@@ -14,11 +14,15 @@ from django.db import transaction
 from evals_app.models import OPTIMISATION, EvalRun, EvalSet, EvalSetVersion, Optimisation, OptimisationStep
 from evals_app.optimisation.evaluations import read_evaluation_data, read_scores
 from evals_app.optimisation.settings import OptimiserSettings
-from evals_app.runs.limits import EvalRunLimits
+from evals_app.optimisation.spending import list_run_ids
+from evals_app.runs import rerun
+from evals_app.runs.attempt_status import HAS_OUTCOME
+from evals_app.runs.limits import QUOTAS, EvalRunLimits
 from evals_app.runs.variant_orders import order_variants
 from evals_app.runs.writes import runs
 from evals_app.variants.variant import Variant
 from sessions_app.agent_processes import processes
+from sessions_app.agents.folder import AgentsFolder
 from sessions_app.prices import current_prices
 from sessions_app.prices.costs import usages_cost
 from sessions_app.quotas.quota_enforcement import add_usage
@@ -188,13 +192,13 @@ def _count_for_quotas(optimisation_id: str, tokens: Mapping[str, int], started_a
 
 
 def order_evaluation(optimisation: Optimisation, step: NextStep, limits: EvalRunLimits) -> None:
-    """Create the pending run of a candidate on a batch of cases, and its step, once.
+    """Create the pending run of a candidate on a batch of cases, and its step, once; neither after a cancellation.
 
     Raises:
         QuotaUsedUp: a quota of the person is used up.
     """
     with transaction.atomic():
-        if _has_step(optimisation.pk, step.position):
+        if not _may_order(optimisation.pk) or _has_step(optimisation.pk, step.position):
             return
         run = runs.create_run(
             _new_run(
@@ -219,7 +223,11 @@ def order_evaluation(optimisation: Optimisation, step: NextStep, limits: EvalRun
 
 
 def finish_evaluation(step: OptimisationStep) -> None:
-    """Store the scores of an evaluation whose run has ended."""
+    """Store the scores of an evaluation whose run has ended.
+
+    Raises:
+        NotFound: its run was deleted.
+    """
     if step.run is None:
         raise NotFound(
             "The run of a candidate was deleted before its scores were read.",
@@ -237,13 +245,14 @@ def finish_evaluation(step: OptimisationStep) -> None:
 def order_comparison(optimisation: Optimisation, best: str, limits: EvalRunLimits) -> None:
     """Store what the optimiser found; create the runs of the original and of it on the validation cases, once.
 
-    If the optimiser found nothing better than the original, there is nothing to compare.
+    If the optimiser found nothing better than the original, there is nothing to compare. After a cancellation nothing
+    is stored.
 
     Raises:
         QuotaUsedUp: a quota of the person is used up.
     """
     with transaction.atomic():
-        if Optimisation.objects.select_for_update().get(pk=optimisation.pk).best_instruction is not None:
+        if not _may_order(optimisation.pk) or _has_best(optimisation.pk):
             return
         optimisation.best_instruction = best
         if variant := make_variant(optimisation, best):
@@ -270,14 +279,34 @@ def make_variant(optimisation: Optimisation, instruction: str) -> Variant | None
 
 
 def set_run_limits(run: EvalRun, limits: EvalRunLimits) -> None:
-    """Set the limits of a run that ended early, before it is resumed."""
-    EvalRun.objects.filter(pk=run.pk).exclude(status__in=EvalRun.ACTIVE).update(
-        limits=scopes.dumps(limits.as_json())
+    """Set the limits of a run that waits, or that ended early and is resumed. What is left of quotas stays."""
+    quotas = {name: getattr(EvalRunLimits.read(run.limits), name) for name in QUOTAS}
+    EvalRun.objects.filter(pk=run.pk).exclude(status=EvalRun.Status.RUNNING).update(
+        limits=scopes.dumps(replace(limits, **quotas).as_json())
     )
 
 
+def restart_attempts(run: EvalRun, agents: AgentsFolder | None = None) -> list[EvalRun]:
+    """Restart the attempts without an outcome of a run that has ended; return it as pending.
+
+    `agents` is the folder of its agent; None: this server's.
+
+    Raises:
+        EvalRunActive: the run has not ended.
+        HasChanged: the agent's code has changed.
+    """
+    attempts = run.attempts.exclude(HAS_OUTCOME).values_list("pk", flat=True)
+    return rerun.retry(run, list(attempts), agents, person=run.person)
+
+
+def list_active_runs(optimisation_id: str) -> list[EvalRun]:
+    """Return the runs of an optimisation that have not ended."""
+    rows = EvalRun.objects.select_related("evalset", "version").filter(status__in=EvalRun.ACTIVE)
+    return list(rows.filter(pk__in=list_run_ids(find_optimisation(optimisation_id))))
+
+
 def end_optimisation(optimisation_id: str, status: str, error: str = "", hint: str = "") -> bool:
-    """End a running optimisation; False if it has ended. `error`: why it ended early."""
+    """End a running optimisation, and cancel its runs; False if it has ended. `error`: why it ended early."""
     with transaction.atomic():
         rows = Optimisation.objects.filter(pk=optimisation_id, status=Status.RUNNING)
         is_ended = rows.update(
@@ -286,8 +315,29 @@ def end_optimisation(optimisation_id: str, status: str, error: str = "", hint: s
             hint=scopes.clean_text(hint),
             finished_at=time.time(),
         )
+        if is_ended:
+            for run in list_active_runs(optimisation_id):
+                runs.begin_cancel(run.pk)
         change_notification.notify_after_commit()
     return bool(is_ended)
+
+
+def end_own_optimisation(optimisation_id: str, status: str, error: str = "", hint: str = "") -> bool:
+    """End a running optimisation of this process, like `end_optimisation`; False if another process carries it out."""
+    return is_own(find_optimisation(optimisation_id)) and end_optimisation(
+        optimisation_id, status, error, hint
+    )
+
+
+def may_continue(optimisation_id: str) -> bool:
+    """Tell whether this process carries an optimisation out, and nobody has cancelled it."""
+    optimisation = find_optimisation(optimisation_id)
+    return is_own(optimisation) and optimisation.cancel_requested_at is None
+
+
+def is_own(optimisation: Optimisation) -> bool:
+    """Tell whether this process carries an optimisation out: another one may have resumed it."""
+    return optimisation.active and optimisation.runtime_id == processes.own_id()
 
 
 def request_cancel(optimisation_id: str) -> bool:
@@ -311,7 +361,7 @@ def mark_crashed(optimisation: Optimisation) -> None:
         optimisation.refresh_from_db()
 
 
-def restart(
+def resume(
     optimisation_id: str, code_version: str, *, limits: EvalRunLimits | None = None, person: str = ""
 ) -> Optimisation:
     """Let this process go on with an optimisation that ended early. `limits`: new ones; None: those that it has.
@@ -354,7 +404,7 @@ def require_resumable(optimisation: Optimisation, code_version: str) -> None:
         )
     if optimisation.status == Status.DONE:
         raise OptimisationEnded(
-            f"Optimisation {optimisation.pk} is done: nothing is left of it.", hint="Start a new one."
+            f"Optimisation {optimisation.pk} is done, so there is nothing to resume.", hint="Start a new one."
         )
     require_same_code(optimisation, code_version)
 
@@ -379,6 +429,16 @@ def is_abandoned(optimisation: Optimisation) -> bool:
         return False
     process = optimisation.runtime
     return process is None or process.stopped_at is not None or not processes.is_alive(process)
+
+
+def _may_order(optimisation_id: str) -> bool:
+    """Tell whether an optimisation may order runs, under its row's lock."""
+    Optimisation.objects.select_for_update().get(pk=optimisation_id)
+    return may_continue(optimisation_id)
+
+
+def _has_best(optimisation_id: str) -> bool:
+    return Optimisation.objects.filter(pk=optimisation_id).exclude(best_instruction=None).exists()
 
 
 def _has_step(optimisation_id: str, position: int) -> bool:

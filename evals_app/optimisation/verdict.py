@@ -10,7 +10,7 @@ from evals_app.models import Optimisation
 
 
 @dataclass(frozen=True)
-class Gain:
+class OptimisationVerdict:
     """The verdict on the best candidate. `is_proven`: chance does not explain that it is better."""
 
     text: str
@@ -18,23 +18,25 @@ class Gain:
     matrix: VariantMatrix | None = None
 
 
-def read_gain(optimisation: Optimisation) -> Gain | None:
+def read_verdict(optimisation: Optimisation) -> OptimisationVerdict | None:
     """Return the verdict on the best candidate; None before the optimisation has ended."""
     if optimisation.status != Optimisation.Status.DONE:
         return None
     if optimisation.best_instruction == optimisation.instruction:
-        return Gain(
+        return OptimisationVerdict(
             "No candidate was better than the original in the search, so there is nothing to compare."
         )
     matrix = read_matrix(optimisation.comparison) if optimisation.comparison else None
     if matrix is None or (comparison := matrix.columns[0].comparison) is None:
-        return Gain("The runs of the comparison were deleted, so its verdict is unknown.")
+        return OptimisationVerdict("The runs of the comparison were deleted, so its verdict is unknown.")
     rates = (
         f"{format_percent(matrix.rate.value)} of the validation attempts passed with the original,"
         f" {format_percent(comparison.after_rate.value)} with the best candidate"
     )
     if comparison.whole.is_better:
-        return Gain(f"Better: {rates}. Chance does not explain the gain.", True, matrix)
+        return OptimisationVerdict(f"Better: {rates}. Chance does not explain the gain.", True, matrix)
     if comparison.whole.is_worse:
-        return Gain(f"Worse: {rates}. Chance does not explain the loss.", matrix=matrix)
-    return Gain(f"No proven gain: {rates}. The difference is not more than chance.", matrix=matrix)
+        return OptimisationVerdict(f"Worse: {rates}. Chance does not explain the loss.", matrix=matrix)
+    return OptimisationVerdict(
+        f"No proven gain: {rates}. The difference is not more than chance.", matrix=matrix
+    )

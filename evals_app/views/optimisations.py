@@ -17,10 +17,11 @@ from evals_app.files import library
 from evals_app.models import EvalSet, Optimisation
 from evals_app.optimisation import optimisation_form, server_engine, steps
 from evals_app.optimisation.candidates import Candidate, read_report
-from evals_app.optimisation.gain import read_gain
 from evals_app.optimisation.optimisation_form import RUN_ACTION, OptimisationForm
-from evals_app.optimisation.orders import prepare_run
+from evals_app.optimisation.orders import make_shared_order
+from evals_app.optimisation.verdict import read_verdict
 from evals_app.runs import run_form, run_orders
+from evals_app.runs.rerun import HasChanged
 from evals_app.views.evalsets import list_replayable_runs, read_file_content, read_order, runnable_apps
 from sessions_app.http import note_object, person_name, redirect_to, render_partial
 from sessions_app.store.database import units_of_work
@@ -46,10 +47,11 @@ async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
     form = await units_of_work.read(_draft_form, evalset)
     if request.method != "POST":
         return await units_of_work.read(_render_form, request, evalset, form)
-    form = optimisation_form.read_form(request.POST, form)
+    form = optimisation_form.read_form(request.POST, form, evalset.digest)
     action = request.POST.get("action", "")
     error: DevUIError | None = None
     try:
+        _require_same_cases(request, evalset)
         if action == RUN_ACTION:
             optimisation = await _start(request, evalset, form)
             return redirect_to(request, _page_url(optimisation))
@@ -119,6 +121,19 @@ def _find_candidate(optimisation: Optimisation, number: str) -> Candidate:
     return candidate
 
 
+def _require_same_cases(request: HttpRequest, evalset: EvalSet) -> None:
+    """Require a form that was opened with the cases that the evalset has.
+
+    Raises:
+        HasChanged: the evalset has changed.
+    """
+    if optimisation_form.has_changed(request.POST, evalset.digest):
+        raise HasChanged(
+            "The evalset has changed since the form was opened, so its cases are divided anew.",
+            hint="Check which cases are for training and for validation, and submit the form again.",
+        )
+
+
 async def _start(request: HttpRequest, evalset: EvalSet, form: OptimisationForm) -> Optimisation:
     """Start the optimisation of a form.
 
@@ -127,7 +142,7 @@ async def _start(request: HttpRequest, evalset: EvalSet, form: OptimisationForm)
     """
     settings = optimisation_form.parse_settings(form)
     order = replace(await units_of_work.read(read_order, request, evalset), case_ids=(), num_runs=1)
-    new_run = prepare_run(await units_of_work.read(run_orders.prepare_run, evalset, order))
+    new_run = make_shared_order(await units_of_work.read(run_orders.prepare_run, evalset, order))
     optimisation = await server_engine.start_optimisation(new_run, settings, person=person_name(request))
     note_object(request, evalset.evalset_id, optimisation.pk)
     return optimisation
@@ -166,13 +181,12 @@ def _render_form(
 def _render_page(request: HttpRequest, optimisation_id: str) -> HttpResponse:
     optimisation = steps.find_optimisation(optimisation_id)
     report = read_report(optimisation)
-    gain = read_gain(optimisation)
     context: dict[str, Any] = {
         "optimisation": optimisation,
         "evalset": optimisation.evalset,
         "report": report,
         "rows": [(candidate, _diff_to_parent(candidate)) for candidate in report.candidates],
-        "gain": gain,
+        "verdict": read_verdict(optimisation),
     }
     return render_partial(request, PAGE, context, partial="progress", target=PROGRESS)
 

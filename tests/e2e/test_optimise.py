@@ -35,9 +35,13 @@ def test_user_optimises_an_instruction_with_a_cancellation(open_window: OpenWind
         page.wait_for_url("**/evals/optimisations/**", timeout=PATIENCE_MS)
         page.get_by_role("button", name="Cancel").click()
         page.get_by_role("button", name="Resume").click(timeout=PATIENCE_MS)
+        expect(page.get_by_role("button", name="Cancel")).to_be_visible(timeout=PATIENCE_MS)
+        page.locator("#candidate-0 summary").click()
         expect(page.locator("#optimisation-progress")).to_contain_text(
             "Chance does not explain the gain.", timeout=PATIENCE_MS
         )
+        expect(page.locator("#candidate-0")).to_have_attribute("open", "")
+        expect(page.locator("#candidate-0 summary")).to_be_focused()
         best = page.locator("#optimisation-progress tbody tr", has_text="best")
         expect(best).to_have_text(re.compile(r"Candidate 2.*candidate 1.*100 %", re.DOTALL))
         page.reload()

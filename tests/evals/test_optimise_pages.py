@@ -81,8 +81,14 @@ async def wait_for_end() -> Optimisation:
     return optimisation
 
 
+async def post_form(web, **changes):
+    """Submit the form as the page shows it, with changes."""
+    seen = (await get_page(web, PAGE)).one(name="seen").attrs["value"]
+    return await web.post(PAGE, FORM | {"seen": seen} | changes)
+
+
 async def test_optimisation_of_the_page_ends_with_its_verdict(web, optimiser_process):
-    response = await web.post(PAGE, FORM)
+    response = await post_form(web)
     assert response.status_code == 302, response.content.decode()[:3000]
     optimisation = await wait_for_end()
     assert (optimisation.status, optimisation.error) == (Optimisation.Status.DONE, "")
@@ -99,10 +105,21 @@ async def test_optimisation_of_the_page_ends_with_its_verdict(web, optimiser_pro
 
 
 async def test_division_by_seed_keeps_the_other_fields(web, optimiser_process):
-    response = await web.post(PAGE, FORM | {"action": "divide", "seed": "2"})
+    response = await post_form(web, action="divide", seed="2")
     page = parse(response.content)
     assert "4 for training, 4 for validation" in page.one(css="section-head").text
     assert page.one(id="model").attrs["value"] == "offline-prompt-writer"
+
+
+async def test_form_of_an_evalset_that_has_changed_is_refused_with_its_fields(web, optimiser_process):
+    response = await post_form(web, seen="older")
+    assert response.status_code == 422
+    page = parse(response.content)
+    assert "The evalset has changed since the form was opened" in page.one(css="notice-danger").text
+    assert "4 for training, 4 for validation" in page.one(css="section-head").text
+    assert page.one(id="model").attrs["value"] == "offline-prompt-writer"
+    assert page.one(name="seen").attrs["value"] != "older"
+    assert not await units_of_work.read(Optimisation.objects.exists)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +134,7 @@ async def test_division_by_seed_keeps_the_other_fields(web, optimiser_process):
     ],
 )
 async def test_refused_form_starts_nothing(web, optimiser_process, changes, message):
-    response = await web.post(PAGE, FORM | changes)
+    response = await post_form(web, **changes)
     assert response.status_code == 422
     assert message in parse(response.content).one(css="notice-danger").text
     assert not await units_of_work.read(Optimisation.objects.exists)
@@ -126,7 +143,7 @@ async def test_refused_form_starts_nothing(web, optimiser_process, changes, mess
 async def test_server_with_workers_refuses_in_words(web, optimiser_process):
     job_queue.register(object())
     try:
-        response = await web.post(PAGE, FORM)
+        response = await post_form(web)
     finally:
         job_queue.register(None)
     assert response.status_code == 422

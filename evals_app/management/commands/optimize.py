@@ -27,10 +27,9 @@ from evals_app.files.tags import split_tags
 from evals_app.models import EvalSet, Optimisation
 from evals_app.optimisation import settings, steps
 from evals_app.optimisation.candidates import read_report
-from evals_app.optimisation.driver import list_active_runs
-from evals_app.optimisation.gain import read_gain
-from evals_app.optimisation.orders import choose_cases, prepare_run, save_variant
+from evals_app.optimisation.orders import choose_tagged_cases, make_shared_order, save_variant
 from evals_app.optimisation.settings import OPTIMISERS, OptimiserSettings
+from evals_app.optimisation.verdict import read_verdict
 from evals_app.runs import folder_orders, run_orders
 from evals_app.runs.folder_orders import EvalsetRequest
 from evals_app.runs.limits import EvalRunLimits
@@ -97,7 +96,7 @@ class Command(EvalsCommand):
         console = self.open_console()
         with own_new_runs(app_name):
             if options["resume"]:
-                optimisation = _restart(agents, app_name, options)
+                optimisation = _resume(agents, app_name, options)
             else:
                 created = _create(agents, app_name, options)
                 if created is None:
@@ -129,8 +128,8 @@ class Command(EvalsCommand):
                 return carry_out_in_children(optimisation.pk, agents, app_name, console, console.write_death)
             return carry_out_here(optimisation.pk, agents, app_name, console)
         except (KeyboardInterrupt, StoppedBySignal):
-            cancel_runs(list_active_runs(optimisation))
-            steps.end_optimisation(optimisation.pk, Optimisation.Status.CANCELLED, INTERRUPTED)
+            cancel_runs(steps.list_active_runs(optimisation.pk))
+            steps.end_own_optimisation(optimisation.pk, Optimisation.Status.CANCELLED, INTERRUPTED)
             optimisation = steps.find_optimisation(optimisation.pk)
             console.write_lines(format_report(read_report(optimisation), None))
             raise
@@ -150,7 +149,8 @@ def _add_optimiser_options(add: Add) -> None:
         type=int,
         default=settings.DEFAULT_PROPOSALS,
         metavar="N",
-        help=f"most candidates that the model is asked for (default: {settings.DEFAULT_PROPOSALS})",
+        help=f"rewrites that simple asks the model for, and that the budget of gepa is made for (default:"
+        f" {settings.DEFAULT_PROPOSALS})",
     )
     add(
         "--batch-size",
@@ -210,7 +210,7 @@ def _create(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Opt
         parallelism=options["parallelism"],
         limits=EvalRunLimits.of(dict(options["limit"])),
     )
-    new_run = prepare_run(folder_orders.prepare_from_folder(agents, app_name, request))
+    new_run = make_shared_order(folder_orders.prepare_from_folder(agents, app_name, request))
     if options["plan"]:
         return None
     agent = inspect_in_child(agents, app_name, chosen)
@@ -241,7 +241,7 @@ def _read_settings(evalset: EvalSet, options: dict[str, Any]) -> OptimiserSettin
 
 
 def _choose(evalset: EvalSet, ids_text: str, tags: Collection[str]) -> list[str]:
-    return choose_cases(evalset, run_orders.split_case_ids(evalset, ids_text), tags)
+    return choose_tagged_cases(evalset, run_orders.split_case_ids(evalset, ids_text), tags)
 
 
 NEW_OPTIONS = (
@@ -251,7 +251,7 @@ NEW_OPTIONS = (
 """Options of a new optimisation; a resumed one keeps its own. Those with a default are ignored."""
 
 
-def _restart(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Optimisation:
+def _resume(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Optimisation:
     """Return an optimisation that goes on in this process.
 
     Raises:
@@ -272,20 +272,20 @@ def _restart(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Op
         )
     limits = EvalRunLimits.of(dict(options["limit"])) if options["limit"] else None
     crashes.crash_orphans()  # a process that was killed said nothing
-    optimisation = steps.restart(optimisation.pk, agents.code_version(app_name), limits=limits)
-    for run in list_active_runs(optimisation):
+    optimisation = steps.resume(optimisation.pk, agents.code_version(app_name), limits=limits)
+    for run in steps.list_active_runs(optimisation.pk):
         crashes.crash_abandoned(run.pk)
     return optimisation
 
 
 def _report(optimisation: Optimisation, options: dict[str, Any], console: Console) -> int:
     """Write the result of an ended optimisation; return the exit code."""
-    gain = read_gain(optimisation)
-    console.write_lines(format_report(read_report(optimisation), gain))
-    if gain is None:
+    verdict = read_verdict(optimisation)
+    console.write_lines(format_report(read_report(optimisation), verdict))
+    if verdict is None:
         return COULD_NOT_RUN
-    if gain.matrix:
-        console.write_matrix(gain.matrix)
+    if verdict.matrix:
+        console.write_matrix(verdict.matrix)
     if options["output"] and save_variant(optimisation, options["output"]):
         console.write_path("variant", options["output"])
-    return 0 if gain.is_proven else NO_GAIN
+    return 0 if verdict.is_proven else NO_GAIN
