@@ -129,9 +129,8 @@ class PausePlugin(BasePlugin):
             return None
         sent = to_jsonable(tool_args)
         shown = redact(sent)
-        schema = (
-            _read_parameters(tool) if shown == sent else {}
-        )  # a removed credential may be a required argument
+        # The schema may require a credential that is not shown: then the arguments are not checked.
+        schema = _read_parameters(tool) if shown == sent else {}
         call = (pauses.Kind.TOOL, agent, tool.name, _describe_call(shown, schema, read_state()))
         decision = await self._wait_for_decision(call, tool_context.branch or "", steps)
         call_id = tool_context.function_call_id or ""
