@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from evals_app.execution.variant_fields import LLM_FIELDS
+from evals_app.variants.agent_files import MAX_BYTES, MAX_FILES
 from evals_app.variants.original_agents import MAX_AGENTS, TRUNCATED
 from evals_app.variants.variant import MAX_VARIANTS
 from evals_app.variants.variant_files import MAX_CHARACTERS, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
@@ -39,4 +40,6 @@ def test_tables_of_the_page_have_the_fields_and_limits_of_the_code():
     assert f"| agents that the form shows | {MAX_AGENTS} |" in PAGE
     assert f"more than {TRUNCATED:,} characters: write a file for it" in " ".join(PAGE.split())
     assert f"| characters of a file | {MAX_CHARACTERS:,} |" in PAGE
+    files = "files of an agent, bytes of them together, in which a variant is saved"
+    assert f"| {files} | {MAX_FILES}, {MAX_BYTES:,} |" in PAGE
     assert f"| characters of a name, of a note | {MAX_NAME_CHARACTERS}, {MAX_NOTE_CHARACTERS:,} |" in PAGE
