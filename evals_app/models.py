@@ -433,7 +433,7 @@ class OptimisationStep(models.Model):
     """
 
     class Kind(models.TextChoices):
-        """What the optimiser requested."""
+        """Request of an optimiser: an answer of its model, or the scores of a candidate."""
 
         ANSWER = "answer"
         EVALUATION = "evaluation"

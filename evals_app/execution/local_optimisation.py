@@ -41,10 +41,10 @@ def inspect_in_child(agents: AgentsFolder, app_name: str, settings: OptimiserSet
         StoppedBySignal: SIGINT or SIGTERM stopped the child process.
     """
     code, text = call_in_child(partial(_inspect, agents, app_name, settings))
-    found = json.loads(text) if text else {"message": f"The agent cannot be loaded: {describe_exit(code)}."}
-    if "message" in found:
-        raise BadInput(found["message"], hint=found.get("hint", ""))
-    return OptimisedAgent(**found)
+    answer = json.loads(text) if text else {"message": f"The agent cannot be loaded: {describe_exit(code)}."}
+    if "message" in answer:
+        raise BadInput(answer["message"], hint=answer.get("hint", ""))
+    return OptimisedAgent(**answer)
 
 
 def _inspect(agents: AgentsFolder, app_name: str, settings: OptimiserSettings) -> str:

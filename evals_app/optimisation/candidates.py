@@ -80,7 +80,7 @@ class OptimisationReport:
 
     @property
     def best(self) -> Candidate | None:
-        """What the optimiser found; None until it has ended."""
+        """The best candidate; None until the search has ended."""
         return next((candidate for candidate in self.candidates if candidate.is_best), None)
 
 

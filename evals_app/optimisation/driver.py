@@ -38,7 +38,7 @@ HIGHER_LIMIT = "devui optimize resumes it with a higher limit: --resume and --li
 
 
 class OptimiserEngine(Protocol):
-    """Where the optimiser runs, and where runs are executed."""
+    """Runs the optimiser and the eval runs of candidates: in this process, or in that of the agent."""
 
     async def find_next_step(self, optimisation_id: str) -> NextStep:
         """Run the optimiser with the stored results; return what it needs next.

@@ -57,7 +57,7 @@ class OptimisationForm:
 
     @property
     def bounds_text(self) -> str:
-        """What the optimisation would do at most; "" while the form is incomplete."""
+        """The most attempts and model calls of the optimisation, in words; "" while the form is incomplete."""
         try:
             return parse_settings(replace(self, model=self.model or "…")).bounds_text
         except BadInput:

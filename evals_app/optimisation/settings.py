@@ -100,7 +100,7 @@ class OptimiserSettings:
 
     @property
     def bounds_text(self) -> str:
-        """What the optimisation does at most, known before it starts."""
+        """The most attempts and model calls of the optimisation, in words."""
         attempts = count_nouns(self.max_attempts, "attempt")
         return f"at most {attempts} and {count_nouns(self.max_model_calls, 'call')} of the optimiser's model"
 

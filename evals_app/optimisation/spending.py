@@ -1,4 +1,4 @@
-"""What an optimisation has spent, and what is left of its limits."""
+"""Attempts, model calls, tokens and cost of an optimisation, and the rest of its limits."""
 
 from __future__ import annotations
 

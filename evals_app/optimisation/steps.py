@@ -77,7 +77,7 @@ class OptimisedAgent:
 
 @dataclass(frozen=True)
 class NextStep:
-    """What the optimiser needs next.
+    """The next request of an optimiser that has no stored result, or the end of its search.
 
     Attributes:
         position: number of steps before it.

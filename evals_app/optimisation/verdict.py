@@ -1,4 +1,4 @@
-"""What the comparison of the best candidate with the original says, in one sentence."""
+"""The verdict of an optimisation: the comparison of the best candidate with the original, in one sentence."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class UnsavedField:
 
 @dataclass(frozen=True)
 class SavePlan:
-    """What saving a variant changes, and what it leaves to a person."""
+    """Planned changes of files that save a variant, and the fields that a person must change by hand."""
 
     changes: tuple[FileChange, ...]
     unsaved: tuple[UnsavedField, ...]
@@ -270,20 +270,22 @@ def _find_value(
     Raises:
         NotReplaceable: it cannot.
     """
-    found = source.find_value(*key)
+    present = source.find_value(*key)
     variable = source.find_variable(*key)
     word = re.compile(rf"\b{re.escape(variable)}\b")
     if variable and any(word.search(text) for other, text in texts.items() if other != path):
         raise NotReplaceable(f"its value is {variable}, which another file names, too")
     try:
-        source.replace([(found, value)])
+        source.replace([(present, value)])
     except (ValueError, RecursionError) as error:
         raise NotReplaceable(str(error)) from error
-    return found
+    return present
 
 
 def _plan_file(
     path: Path, root: Path, source: AgentSource, changes: Sequence[tuple[FieldValue, Any]]
 ) -> FileChange:
-    after = source.replace((found, value) for found, value in changes if not is_same_json(found.value, value))
+    after = source.replace(
+        (present, value) for present, value in changes if not is_same_json(present.value, value)
+    )
     return FileChange(path, str(path.relative_to(root)), source.text, after)

@@ -28,7 +28,7 @@ IS_PAUSED = Exists(RunPause.objects.filter(run=OuterRef("pk"), run__status=Run.S
 
 CONTINUE, STEP, ANSWER, FAIL = "continue", "step", "answer", "fail"
 ACTIONS = (CONTINUE, STEP, ANSWER, FAIL)
-"""What a person can decide: call, call and pause at the next call, answer in place of the call, or with an error."""
+"""Decisions on a pause: call; call and pause at the next call; answer in place of the call; answer with an error."""
 
 
 MAX_CONTENT = 200_000
@@ -43,7 +43,7 @@ class PauseEnded(DevUIError):
 
 
 class PauseContent(TypedDict, total=False):
-    """What a pause shows, without credentials. What is too large to be edited is cut and not shown as a value.
+    """The call and the state that a pause shows, without credentials. Values too large to be edited are cut.
 
     Attributes:
         args, schema: the arguments of a tool and their JSON schema; it is empty if they are not checked.
@@ -64,7 +64,7 @@ class PauseContent(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a person decided.
+    """Decision of a person on a pause.
 
     Attributes:
         action: one of `ACTIONS`.

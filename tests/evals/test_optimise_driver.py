@@ -81,10 +81,10 @@ class HangingEngine:
     """An engine whose optimiser's model never answers."""
 
     def __init__(self) -> None:
-        self.asked = asyncio.Event()
+        self.model_called = asyncio.Event()
 
     async def find_next_step(self, optimisation_id):
-        self.asked.set()
+        self.model_called.set()
         await asyncio.Event().wait()
 
 
@@ -163,7 +163,7 @@ async def test_cancellation_does_not_wait_for_a_model_that_hangs(process):
     engine = HangingEngine()
     async with asyncio.timeout(PATIENCE_S):
         driving = asyncio.create_task(driver.drive_optimisation(optimisation.pk, engine))
-        await engine.asked.wait()
+        await engine.model_called.wait()
         await units_of_work.write(steps.request_cancel, optimisation.pk)
         await driving
     assert (await units_of_work.read(steps.find_optimisation, optimisation.pk)).status == "cancelled"
@@ -174,7 +174,7 @@ async def test_optimisation_that_another_process_resumed_is_left_to_it(process):
     engine = HangingEngine()
     async with asyncio.timeout(PATIENCE_S):
         driving = asyncio.create_task(driver.drive_optimisation(optimisation.pk, engine))
-        await engine.asked.wait()
+        await engine.model_called.wait()
         rows = Optimisation.objects.filter(pk=optimisation.pk)
         await units_of_work.write(lambda: rows.update(runtime="another"))
         await driving

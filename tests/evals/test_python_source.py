@@ -90,9 +90,9 @@ def test_every_call_with_the_name_is_found_but_for_that_of_the_app():
 
 def test_objects_are_not_written_as_literals():
     source = PythonSource("Agent(name='shop', generate_content_config=None)\n")
-    found = source.find_value("shop", "generate_content_config")
+    field_value = source.find_value("shop", "generate_content_config")
     with pytest.raises(ValueError, match="its value is an object"):
-        source.replace([(found, {"temperature": 0})])
+        source.replace([(field_value, {"temperature": 0})])
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ class RunPause(models.Model):
     """
 
     class Kind(models.TextChoices):
-        """What is about to be called."""
+        """Kind of the call before which a run is paused."""
 
         MODEL = "model"
         TOOL = "tool"
