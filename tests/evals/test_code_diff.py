@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 
 import pytest
@@ -9,7 +10,7 @@ from django.test import Client
 
 from evals_app.analysis.code_diff import read_code_diff
 from evals_app.models import EvalRun
-from sessions_app.agents.revisions import diff_commits
+from sessions_app.agents.revisions import diff_commits, git_revision
 from tests.evals import stored_runs
 from tests.evals.stored_runs import cases, failing, passing
 from tests.pages.html import parse
@@ -122,6 +123,7 @@ def test_programs_that_a_repository_names_do_not_run(commits, folder, tmp_path):
     for setting in ("diff.external", "diff.evil.command", "diff.evil.textconv", "core.fsmonitor"):
         git(folder.path, "config", setting, f"touch {mark}; true")
     assert "UNIT" in diff_commits(folder.path, *commits)
+    assert asyncio.run(git_revision(folder.path)).startswith(f"{commits[-1]}+")
     assert not mark.exists()
 
 
