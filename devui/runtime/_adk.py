@@ -17,8 +17,10 @@ from google.adk.cli.dev_server import DevServer
 from google.adk.cli.utils._nested_agent_loader import NestedAgentLoader
 from google.adk.cli.utils.base_agent_loader import _AgentLoadError
 from google.adk.environment import LocalEnvironment
+from google.adk.features._feature_registry import FeatureStage, _get_feature_config
 from google.adk.flows.llm_flows.prompt import _instructions_utils
 from google.adk.runners import Runner
+from google.adk.skills.models import Skill
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.environment import EnvironmentToolset
@@ -42,9 +44,11 @@ __all__ = [
     "StreamingMode",
     "default_model",
     "enforce_yaml_denylist",
+    "get_confirmation",
     "get_declaration",
     "get_environment",
     "get_node_function",
+    "is_experimental",
     "list_skills",
     "node_context_parameter",
     "tool_context_parameter",
@@ -136,10 +140,34 @@ def get_declaration(tool: BaseTool) -> types.FunctionDeclaration | None:
     return tool._get_declaration()
 
 
-def list_skills(toolset: BaseToolset) -> dict[str, str]:
-    """Return the descriptions of a toolset's skills by name; empty for a toolset without skills."""
-    skills = toolset._skills if isinstance(toolset, SkillToolset) else {}
-    return {name: skill.description for name, skill in skills.items()}
+def list_skills(toolset: BaseToolset) -> list[Skill]:
+    """Return the skills of a toolset; none for a toolset of another kind."""
+    return list(toolset._skills.values()) if isinstance(toolset, SkillToolset) else []
+
+
+def get_confirmation(tool: Any) -> bool | Callable[..., Any]:
+    """Return whether a tool, toolset or workflow node asks for a confirmation, or the function that decides it."""
+    confirmation = getattr(tool, "require_confirmation", None) or getattr(
+        tool, "_require_confirmation", False
+    )
+    return confirmation if callable(confirmation) else bool(confirmation)
+
+
+def is_experimental(cls: type) -> bool:
+    """Tell whether ADK marks a class, or one that it inherits from, as experimental or as work in progress.
+
+    ADK's decorators leave no mark but the variables of the `__init__` that they wrap (`features/_feature_decorator.py`,
+    `utils/feature_decorator.py`).
+    """
+    return any(_is_marked(vars(base).get("__init__")) for base in cls.__mro__)
+
+
+def _is_marked(init: Any) -> bool:
+    names = inspect.getclosurevars(init).nonlocals if inspect.isfunction(init) else {}
+    if check := names.get("check_feature_enabled"):
+        config = _get_feature_config(inspect.getclosurevars(check).nonlocals["feature_name"])
+        return config is not None and config.stage is not FeatureStage.STABLE
+    return "block_usage" in names
 
 
 def get_environment(toolset: BaseToolset) -> tuple[str, str]:

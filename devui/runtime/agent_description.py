@@ -14,7 +14,6 @@ from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
-from google.adk.agents.loop_agent import LoopAgent
 from google.adk.apps.app import App
 from google.adk.models.base_llm import BaseLlm
 from google.adk.planners import BasePlanner
@@ -29,8 +28,18 @@ from pydantic import BaseModel
 
 from devui.runtime import _adk
 from devui.runtime.code_locations import CodeLocation, CodeLocator
+from devui.runtime.described_settings import (
+    GLOBAL_INSTRUCTION,
+    find_cautions,
+    list_fallbacks,
+    read_confirmation,
+    read_schemas,
+    read_settings,
+    read_skills,
+)
 from devui.runtime.guarded_reads import call_or, callable_name, truncate
 from sessions_app.adk.lost_toolsets import find_mcp_server
+from sessions_app.adk.sequence_agents import LOOP_AGENTS
 from sessions_app.store.redaction import redact_texts
 
 AGENT_CALLBACKS = ("before_agent_callback", "after_agent_callback")
@@ -64,6 +73,11 @@ SETTINGS = (
 UNSHOWN_CONFIG = frozenset({"http_options", "tools"})
 """Fields of a model's config that are left out: headers may contain keys; tools are described with the agent."""
 
+TOOL_FACTS = frozenset({"name", "description", "is_long_running", "func", "agent", "custom_metadata"})
+"""Attributes of tools that are no settings: they are described by themselves."""
+
+TOOLSET_FACTS = frozenset({"tool_filter", "tool_name_prefix"})
+
 MAX_NODES = 300
 """Most agents and nodes that are described; further ones are only named."""
 
@@ -76,14 +90,14 @@ def describe(
 ) -> dict[str, Any]:
     """Return the tree of agents, with the settings of the app under `app`.
 
-    An agent has name, type, description, at ({file, line} of its definition), is_custom, settings, sub_agents and
-    callbacks {hook: [{name, at}]}; an LLM agent also model, model_from (the source of an inherited model),
-    model_config, instruction (text) or instruction_provider (name) with instruction_provider_at, the same for
-    global_instruction, static_instruction, tools [{name, type, description, long_running, context, at, schema, agent,
-    by_the_model}],
-    output_key and mode. A toolset among the tools has prefix and settings; a workflow has nodes and edges. `again`
-    marks an agent inside itself; `problem` is the error of
-    an agent that cannot be read.
+    An agent has name, type, description, at ({file, line} of its definition), is_custom, settings, schemas {field: JSON
+    schema}, cautions (`find_cautions`), sub_agents and callbacks {hook: [{name, at}]}; an LLM agent also model,
+    model_from (the source of an inherited model), fallbacks (models that are tried in order), model_config, instruction
+    (text) or instruction_provider (name) with instruction_provider_at, the same for global_instruction,
+    static_instruction, tools [{name, type, description, long_running, context, confirmation, settings, cautions, at,
+    schema, agent, by_the_model}], output_key and mode. A toolset among the tools has prefix, settings and skills
+    (`read_skills`); a workflow has nodes and edges. `again` marks an agent inside itself; `problem` is the error of an
+    agent that cannot be read.
     """
     working_folder = Path.cwd()
     describer = _Describer(locator or CodeLocator(working_folder, working_folder))
@@ -135,15 +149,21 @@ class _Describer:
             "resumable": bool(resumability and resumability.is_resumable),
             "context_cache": _dump_config(app.context_cache_config),
             "compaction": _dump_config(app.events_compaction_config),
+            "cautions": find_cautions(
+                [resumability, app.context_cache_config, app.events_compaction_config, *app.plugins]
+            ),
         }
 
     def _fill_node(self, node: Any, data: dict[str, Any], model: str) -> None:
         data["at"] = self._locate_node(node)
         data["settings"] = _changed_settings(node)
+        data["schemas"] = read_schemas(node)
+        data["cautions"] = find_cautions([node, *(getattr(node, name, None) for name in SETTINGS)])
         if not _is_adk(type(node)):
             data["is_custom"] = True
         if isinstance(node, LlmAgent):
             data |= self._llm_agent(node, model)
+            data["cautions"] += _find_field_cautions(node)
             model = "" if data["model_from"] == "ADK's default" else data["model"]
         if isinstance(node, BaseAgent):
             hooks = (*AGENT_CALLBACKS, *(LLM_CALLBACKS if isinstance(node, LlmAgent) else ()))
@@ -151,8 +171,9 @@ class _Describer:
             data["sub_agents"] = [self.node(child, model) for child in node.sub_agents]
         if isinstance(node, FunctionNode):
             data["context"] = _adk.node_context_parameter(node)
-        if isinstance(node, LoopAgent):
-            data["max_iterations"] = node.max_iterations
+            data["confirmation"] = read_confirmation(node)
+        if isinstance(node, LOOP_AGENTS):
+            data["max_iterations"] = getattr(node, "max_iterations", None)
         if isinstance(node, Workflow) and node.graph is not None:
             data["nodes"] = [self.node(child, model) for child in node.graph.nodes]
             data["edges"] = [
@@ -171,6 +192,7 @@ class _Describer:
             "model": model_name or inherited or _adk.default_model(),
             "model_from": "" if model_name else "the agent above" if inherited else "ADK's default",
             "model_type": "" if isinstance(agent.model, str) else type(agent.model).__name__,
+            "fallbacks": list_fallbacks(agent.model),
             "live": call_or(lambda: type(agent.canonical_live_model).connect is not BaseLlm.connect, False),
             "model_config": _config_json(agent.generate_content_config),
             **self._describe_instruction("instruction", agent.instruction),
@@ -219,7 +241,10 @@ class _Describer:
                 "description": "Its tools are known when it runs.",
                 "at": self.locator.locate_class(type(source)),
                 "prefix": source.tool_name_prefix or "",
+                "confirmation": read_confirmation(source),
                 "settings": _toolset_settings(source),
+                "skills": read_skills(source),
+                "cautions": find_cautions([source]),
             }
         if isinstance(source, _adk.Node):
             agent = self.node(source, model)
@@ -231,6 +256,9 @@ class _Describer:
             "description": truncate(tool.description, MAX_TEXT),
             "long_running": bool(tool.is_long_running),
             "context": _adk.tool_context_parameter(tool),
+            "confirmation": read_confirmation(tool),
+            "settings": read_settings(tool, TOOL_FACTS),
+            "cautions": find_cautions([tool]),
             "at": self.locator.locate_code(tool.func if isinstance(tool, FunctionTool) else tool),
             "schema": _tool_schema(tool),
             **({"by_the_model": True} if _is_undeclared(tool) else {}),
@@ -243,6 +271,7 @@ class _Describer:
             "name": plugin.name,
             "type": cls.__name__,
             "at": self.locator.locate_class(cls),
+            "settings": read_settings(plugin, frozenset({"name"})),
             "hooks": [
                 name for name in PLUGIN_HOOKS if getattr(cls, name, None) is not getattr(BasePlugin, name)
             ],
@@ -254,6 +283,14 @@ PLUGIN_HOOKS = tuple(
     for name, value in vars(BasePlugin).items()
     if name.endswith("_callback") and inspect.isfunction(value)
 )
+
+
+def _find_field_cautions(agent: LlmAgent) -> list[dict[str, str]]:
+    model = [] if isinstance(agent.model, str) else find_cautions([agent.model])
+    return [
+        *model,
+        *([{"stage": "deprecated", "text": GLOBAL_INSTRUCTION}] if agent.global_instruction else []),
+    ]
 
 
 def _is_adk(cls: type) -> bool:
@@ -305,12 +342,12 @@ def _setting_json(value: Any) -> Any:
 
 
 def _toolset_settings(toolset: BaseToolset) -> dict[str, Any]:
-    """Return the server, filter, skills and environment of a toolset, without credentials."""
+    """Return the settings of a toolset with its server, filter and environment, without credentials."""
     environment, folder = _adk.get_environment(toolset)
     settings = {
+        **read_settings(toolset, TOOLSET_FACTS),
         "server": find_mcp_server(toolset),
         "tool_filter": toolset.tool_filter if isinstance(toolset.tool_filter, list) else None,
-        "skills": _adk.list_skills(toolset),
         "environment": environment,
         "working_dir": folder,
     }

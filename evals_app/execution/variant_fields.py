@@ -9,7 +9,6 @@ from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
-from google.adk.agents.loop_agent import LoopAgent
 from google.adk.models.registry import LLMRegistry
 from google.adk.planners.built_in_planner import BuiltInPlanner
 from google.adk.tools.base_tool import BaseTool
@@ -20,6 +19,7 @@ from pydantic import ValidationError
 from evals_app.execution import _adk
 from evals_app.execution.agent_tree import read_tool_name
 from evals_app.execution.validation_errors import describe_first_error
+from sessions_app.adk.sequence_agents import LOOP_AGENTS
 from sessions_app.store.errors import BadInput
 from sessions_app.store.short_texts import join_names, truncate
 
@@ -102,7 +102,7 @@ def list_fields(agent: BaseAgent) -> tuple[str, ...]:
     """Return the fields of an agent that a variant may replace."""
     if isinstance(agent, LlmAgent):
         return LLM_FIELDS
-    return ("description", "sub_agents", *(("max_iterations",) if isinstance(agent, LoopAgent) else ()))
+    return ("description", "sub_agents", *(("max_iterations",) if isinstance(agent, LOOP_AGENTS) else ()))
 
 
 def _field_error(agent: BaseAgent, name: str, known_fields: Iterable[str]) -> BadInput:
@@ -120,9 +120,8 @@ def _read_values(agent: BaseAgent, fields: Mapping[str, Any]) -> dict[str, Any]:
     _refuse_http_options(agent, values.get("generate_content_config"))
     if "static_instruction" in values and not isinstance(values["static_instruction"], str | None):
         raise BadInput(f"agent {agent.name!r}: static_instruction must be text.", hint="Give a text or null.")
-    agent_class: Callable[..., BaseAgent] = next(
-        cls for cls in (LlmAgent, LoopAgent, BaseAgent) if isinstance(agent, cls)
-    )
+    classes: tuple[type[BaseAgent], ...] = (LlmAgent, *LOOP_AGENTS, BaseAgent)
+    agent_class: Callable[..., BaseAgent] = next(cls for cls in classes if isinstance(agent, cls))
     try:
         if "planner" in values:
             values["planner"] = _read_planner(agent, values["planner"])

@@ -17,8 +17,6 @@ from typing import Any, Concatenate, ParamSpec
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.invocation_context import InvocationContext
-from google.adk.agents.loop_agent import LoopAgent
-from google.adk.agents.sequential_agent import SequentialAgent
 from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
@@ -40,6 +38,7 @@ from sessions_app.adk.delta_writers import (
 from sessions_app.adk.invocation_log import InvocationLog, InvocationLogs
 from sessions_app.adk.mirror import MirroredSessionService
 from sessions_app.adk.provenance import EventNotes
+from sessions_app.adk.sequence_agents import LOOP_AGENTS, SEQUENCE_AGENTS
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.adk.untracked_state import StateCopy
 from sessions_app.store.events.attribution import Writer, join_alternatives
@@ -287,9 +286,9 @@ def _left_out(agent: BaseAgent) -> Iterator[str]:
     while parent := agent.parent_agent:
         names = [sub_agent.name for sub_agent in parent.sub_agents]
         later = names[names.index(agent.name) + 1 :]
-        if isinstance(parent, LoopAgent):
+        if isinstance(parent, LOOP_AGENTS):
             later.append("further rounds")
-        if later and isinstance(parent, SequentialAgent | LoopAgent):
+        if later and isinstance(parent, SEQUENCE_AGENTS):
             yield f"{asker} went on without {join_names(later)} of {parent.name}"
         agent = parent
 

@@ -12,6 +12,7 @@ from sessions_app.agents.folder import configured_folder
 from sessions_app.agents.page import invocation_path
 from sessions_app.agents.page.description import prepare_description
 from sessions_app.agents.page.drawing import draw
+from sessions_app.agents.readme import read_readme
 from sessions_app.forms.query import QueryForm
 from sessions_app.forms.sessions import SessionTtlForm
 from sessions_app.http import render_partial, wants_partial
@@ -74,6 +75,7 @@ def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None)
         "sessions": sessions,
         "ttl": ttl,
         "tree": tree,
+        "readme": read_readme(app_name) if tree else "",
         "drawing": draw(
             tree,
             path_taken.turns if path_taken else (),

@@ -117,6 +117,71 @@ def test_the_settings_of_the_app_are_shown(get: Get, agents_dir: Path):
     }
 
 
+def test_page_shows_what_adk_marks_and_what_skills_say(get: Get, agents_dir: Path):
+    skill = {
+        "name": "bake",
+        "description": "Bakes.",
+        "instructions": "Mix <b>flour</b>.",
+        "files": [
+            {"kind": "script", "path": "knead.sh", "text": "echo 1"},
+            {"kind": "asset", "path": "a.png", "text": ""},
+        ],
+    }
+    tools = [
+        {"name": "Skills", "type": "toolset", "description": "", "skills": [skill], "confirmation": "is_far"},
+        {
+            "name": "order",
+            "type": "FunctionTool",
+            "description": "",
+            "context": "",
+            "confirmation": "always",
+            "schema": {},
+        },
+    ]
+    cautions = [{"stage": "deprecated", "text": "LoopAgent is deprecated in favor of Workflow."}]
+    changed = {
+        "mode": "task",
+        "fallbacks": ["first", "second"],
+        "schemas": {"output_schema": {"type": "array"}},
+    }
+    load(agents_dir, {**TREE, **changed, "cautions": cautions, "tools": tools, "nodes": [], "sub_agents": []})
+    text = get("/agents/weather/").one("div", css="agent-facts").text
+    assert "deprecated LoopAgent is deprecated in favor of Workflow." in text
+    assert "Schema of its output" in text
+    for part in (
+        "Mix <b>flour</b>.",
+        "knead.sh",
+        "echo 1",
+        "a.png",
+        "waits for a confirmation if is_far says so",
+    ):
+        assert part in text
+    assert "its function cannot change the session. A call waits for a confirmation." in text
+    summary = get("/agents/weather/").one("details", css="agent-node").all("summary")[0].text
+    assert "task" in summary
+    assert "if it fails, in this order: second" in summary
+
+
+def test_readme_of_the_folder_is_shown_as_safe_text(get: Get, agents_dir: Path):
+    load(agents_dir)
+    assert "README" not in get("/agents/weather/").text
+    (agents_dir / "weather" / "README.md").write_text(
+        "# Weather\n<script>alert(1)</script> uses sk-123456789012345"
+    )
+    load(agents_dir)
+    page = get("/agents/weather/")
+    assert "Weather" in page.one("div", css="prose").text
+    assert "sk-123456789012345" not in page.text
+
+
+def test_readme_that_is_a_link_out_of_the_folder_is_not_read(get: Get, agents_dir: Path, tmp_path: Path):
+    secret = tmp_path / "secret.md"
+    secret.write_text("not for you")
+    (agents_dir / "weather" / "README.md").symlink_to(secret)
+    load(agents_dir)
+    assert "not for you" not in get("/agents/weather/").text
+
+
 def test_unloadable_agent_shows_error_location_and_help(get: Get, agents_dir: Path):
     version = folder.open_folder(agents_dir).code_version("weather")
     cards.save_failure("weather", version, {"type": "E", "message": "m", "file": "/f.py", "line": 7})

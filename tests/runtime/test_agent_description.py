@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import os
+import subprocess
 import sys
 import threading
 import types
@@ -16,19 +18,23 @@ from google.adk.agents.context_cache_config import ContextCacheConfig
 from google.adk.apps.app import App, ResumabilityConfig
 from google.adk.code_executors import UnsafeLocalCodeExecutor
 from google.adk.environment import LocalEnvironment
+from google.adk.models import FallbackModel, Gemini
 from google.adk.planners import BuiltInPlanner, PlanReActPlanner
 from google.adk.plugins.base_plugin import BasePlugin
-from google.adk.skills.models import Frontmatter, Skill
-from google.adk.tools import LongRunningFunctionTool
+from google.adk.skills.models import Frontmatter, Resources, Script, Skill
+from google.adk.tools import FunctionTool, LongRunningFunctionTool
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.environment import EnvironmentToolset
+from google.adk.tools.model_consult import ModelConsultTool
 from google.adk.tools.skill_toolset import SkillToolset
 from google.adk.workflow import Workflow
 from google.genai import types as genai
+from pydantic import BaseModel
 
 from devui.runtime.agent_description import AGENT_CALLBACKS, LLM_CALLBACKS, PLUGIN_HOOKS, describe
 from devui.runtime.code_locations import CodeLocator
+from devui.runtime.described_settings import GLOBAL_INSTRUCTION
 from devui.runtime.guarded_reads import call_with_timeout
 from sessions_app.agents.page.description import HOOKS
 
@@ -212,7 +218,13 @@ def test_planner_code_executor_and_retries_are_shown_with_what_is_set():
 
 
 def test_skills_and_environment_of_toolsets_are_shown():
-    skill = Skill(frontmatter=Frontmatter(name="bake", description="Bakes bread."), instructions="Mix.")
+    resources = Resources(
+        references={"flour.md": "Type 550."},
+        assets={"bread.png": b"\x89"},
+        scripts={"knead.sh": Script(src="echo 1")},
+    )
+    frontmatter = Frontmatter(name="bake", description="Bakes bread.")
+    skill = Skill(frontmatter=frontmatter, instructions="Mix.", resources=resources)
     environment = LocalEnvironment(working_dir=Path("/kitchen"), env_vars={"API_KEY": "s3cret"})
     tools = [
         SkillToolset(skills=[skill], tool_name_prefix="chef"),
@@ -220,7 +232,15 @@ def test_skills_and_environment_of_toolsets_are_shown():
     ]
     described = describe(LlmAgent(name="cook", tools=tools), None, "kitchen")["tools"]
     assert [tool["prefix"] for tool in described] == ["chef", ""]
-    assert described[0]["settings"] == {"skills": {"bake": "Bakes bread."}}
+    assert described[0]["settings"] == {}
+    [skill_text] = described[0]["skills"]
+    assert (skill_text["name"], skill_text["description"]) == ("bake", "Bakes bread.")
+    assert skill_text["instructions"] == "Mix."
+    assert skill_text["files"] == [
+        {"kind": "reference", "path": "flour.md", "text": "Type 550."},
+        {"kind": "asset", "path": "bread.png", "text": ""},
+        {"kind": "script", "path": "knead.sh", "text": "echo 1"},
+    ]
     assert described[1]["settings"] == {
         "tool_filter": ["execute"],
         "environment": "LocalEnvironment",
@@ -245,6 +265,99 @@ def test_mcp_server_is_named_without_credentials(connection, server):
     toolset.connection_params = types.SimpleNamespace(**connection)
     [described] = describe(LlmAgent(name="cook", tools=[toolset]), None, "kitchen")["tools"]
     assert described["settings"] == {"server": server}
+
+
+def test_deprecated_and_experimental_parts_are_named():
+    loop = LoopAgent(name="loop", sub_agents=[LlmAgent(name="cook", global_instruction="Be brief.")])
+    model = FallbackModel(models=["gemini-3.1-pro-preview", Gemini(model="gemini-3.5-flash")])
+    root = LlmAgent(name="head", model=model, sub_agents=[loop])
+    app = App(name="kitchen", root_agent=root, resumability_config=ResumabilityConfig(is_resumable=True))
+
+    tree = describe(root, app, "kitchen")
+
+    assert [caution["stage"] for caution in tree["cautions"]] == ["experimental"]
+    assert "FallbackModel" in tree["cautions"][0]["text"]
+    assert tree["fallbacks"] == ["gemini-3.1-pro-preview", "gemini-3.5-flash"]
+    [loop_agent] = tree["sub_agents"]
+    assert [caution["stage"] for caution in loop_agent["cautions"]] == ["deprecated"]
+    assert "in favor of Workflow" in loop_agent["cautions"][0]["text"]
+    [cook] = loop_agent["sub_agents"]
+    assert cook["cautions"] == [{"stage": "deprecated", "text": GLOBAL_INSTRUCTION}]
+    assert ["ResumabilityConfig" in caution["text"] for caution in tree["app"]["cautions"]] == [True]
+
+
+async def test_adk_still_warns_of_a_global_instruction():
+    with pytest.warns(DeprecationWarning, match="GlobalInstructionPlugin"):
+        await LlmAgent(name="cook", global_instruction="Be brief.").canonical_global_instruction(None)
+
+
+def test_plain_agent_has_no_cautions():
+    tree = describe(LlmAgent(name="cook", model="gemini-flash-latest", tools=[look_up]), None, "kitchen")
+    assert (tree["cautions"], tree["tools"][0]["cautions"], tree["fallbacks"]) == ([], [], [])
+
+
+def test_confirmations_of_tools_are_described():
+    def is_expensive(dish: str) -> bool:
+        return dish == "lobster"
+
+    tools = [
+        FunctionTool(order, require_confirmation=True),
+        FunctionTool(order, require_confirmation=is_expensive),
+        order,
+    ]
+    described = describe(LlmAgent(name="cook", tools=tools), None, "kitchen")["tools"]
+    assert [tool["confirmation"] for tool in described] == ["always", "is_expensive", ""]
+
+
+def test_advisor_of_a_model_consult_tool_is_named():
+    [tool] = describe(
+        LlmAgent(name="cook", tools=[ModelConsultTool(model="gemini-3.1-pro-preview", max_uses=2)]),
+        None,
+        "kitchen",
+    )["tools"]
+    assert tool["settings"].items() >= {"advisor_model": "gemini-3.1-pro-preview", "max_uses": 2}.items()
+
+
+def test_settings_of_plug_ins_are_shown_without_credentials():
+    class Pepper(BasePlugin):
+        def __init__(self) -> None:
+            super().__init__(name="pepper")
+            self.grams = 3
+            self.api_key = "s3cret"
+            self.hidden = object()
+
+    app = App(name="kitchen", root_agent=LlmAgent(name="cook"), plugins=[Pepper()])
+    [plugin] = describe(app.root_agent, app, "kitchen")["app"]["plugins"]
+    assert plugin["settings"]["grams"] == 3
+    assert "hidden" not in plugin["settings"]
+    assert "s3cret" not in json.dumps(plugin)
+
+
+def test_schemas_of_data_are_described():
+    class Dish(BaseModel):
+        name: str
+
+    tree = describe(LlmAgent(name="cook", output_schema=list[Dish], input_schema=Dish), None, "kitchen")
+    assert tree["schemas"]["input_schema"]["required"] == ["name"]
+    assert tree["schemas"]["output_schema"]["type"] == "array"
+
+
+def test_agents_are_described_by_an_adk_without_its_deprecated_agents():
+    code = """
+import sys
+import google.adk.cli.dev_server  # ADK's own server imports them
+sys.modules["google.adk.agents.loop_agent"] = None
+from google.adk.agents import LlmAgent
+import sessions_app.adk.recorder, evals_app.execution.variant_fields
+from devui.runtime.agent_description import describe
+print(describe(LlmAgent(name="cook"), None, "kitchen")["name"])
+"""
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "devui.settings"}
+    done = subprocess.run(
+        [sys.executable, "-c", f"import django; django.setup()\n{code}"],
+        capture_output=True, text=True, env=environment, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.returncode) == ("cook\n", 0), done.stderr
 
 
 def test_workflow_is_described_as_a_graph():

@@ -68,6 +68,12 @@ INSTRUCTIONS = {
     "global_instruction": "Global instruction",
 }
 
+SCHEMAS = {
+    "input_schema": "Schema of its input",
+    "output_schema": "Schema of its output",
+    "state_schema": "Schema of the state",
+}
+
 SEQUENTIAL_TYPES = frozenset({"SequentialAgent", "LoopAgent"})
 """Types of agents whose sub-agents run in order."""
 
@@ -103,9 +109,9 @@ def prepare_description(description: Node, root: str = "") -> Node:
     """Return an app's description for its page.
 
     Every node gets an `anchor`, `instructions` [{label, text, provider, at}], `hooks` [{name, given, answer,
-    functions}], `facts` (its settings and its model's) and, below a sequential agent, its `order`. Every tool gets an
-    `anchor`, its context as `given` and, if it cannot be called by hand, the reason as `refusal`. Plug-ins have hooks
-    like agents. Each `at` is a `SourceLocation`.
+    functions}], `facts` (its settings and its model's), `data_schemas` [{label, schema}] and, below a sequential agent,
+    its `order`. Every tool gets an `anchor`, its context as `given` and, if it cannot be called by hand, the reason as
+    `refusal`. Plug-ins have hooks like agents. Each `at` is a `SourceLocation`.
     """
     maker = _DescriptionBuilder(root)
     prepared = maker.node(description)
@@ -130,6 +136,11 @@ class _DescriptionBuilder:
             "hooks": list(self._iter_hooks(node.get("callbacks") or {})),
             "facts": {**(node.get("model_config") or {}), **(node.get("settings") or {})},
             "code_context": _code_context(node),
+            "data_schemas": [
+                {"label": SCHEMAS.get(name, name), "schema": schema}
+                for name, schema in (node.get("schemas") or {}).items()
+                if schema
+            ],
         }
         for what in ("sub_agents", "nodes"):
             prepared[what] = [self.node(child) for child in node.get(what) or []]
