@@ -35,6 +35,8 @@ def read_answer(question: Question, posted: QueryDict) -> dict[str, Any]:
         return credential_requests.answer_from_form(question.credential, inputs)
     if question.is_confirmation:
         return _confirmation_answer(posted)
+    if choice := posted.get("choice", ""):
+        return {"result": _read_choice(question, choice)}
     text = posted.get("response", "").strip()
     if text:
         return _wrap_response(question, _load_json("response", text) if text.startswith(("{", "[")) else text)
@@ -55,6 +57,14 @@ def _confirmation_answer(posted: QueryDict) -> dict[str, Any]:
     return {"confirmed": pressed == "yes"} | (
         {"payload": _load_json("payload", payload)} if payload.strip() else {}
     )
+
+
+def _read_choice(question: Question, choice: str) -> str:
+    if not choice.isdecimal() or int(choice) >= len(question.choices):
+        raise InvalidAnswer.at(
+            "", "This is none of the choices.", hint="Press one of the buttons, or write an answer."
+        )
+    return question.choices[int(choice)]
 
 
 def _read_fields(question: Question, posted: QueryDict) -> Any:

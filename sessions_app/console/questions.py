@@ -21,6 +21,10 @@ from sessions_app.store.runs.open_calls import WAITING_IN_SUMMARY, find_open_cal
 
 CONFIRMATION = "adk_request_confirmation"
 INPUT = "adk_request_input"
+CHOICE = "get_user_choice"
+MAX_CHOICES = 20
+"""Most options that are shown as buttons; of more, one is typed."""
+
 SCHEMA_ARGUMENTS = ("response_schema", "responseSchema")
 """Names of the argument of a request for input that has the JSON schema of the answer."""
 
@@ -72,6 +76,14 @@ class Question:
     def fields(self) -> list[schema_form.FormField]:
         """Fields of the answer's form; empty if the schema is unknown."""
         return schema_form.build_fields(self.schema, ANSWER_PREFIX)
+
+    @property
+    def choices(self) -> list[str]:
+        """The texts that ADK's tool `get_user_choice` offers; empty for other calls, and if they are too many."""
+        options = self.args.get("options")
+        if self.name != CHOICE or not isinstance(options, list) or len(options) > MAX_CHOICES:
+            return []
+        return options if all(isinstance(option, str) and option.strip() for option in options) else []
 
     @property
     def wants_text(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sessions_app.store.events.content import find_blob, list_media_blocks, read_a2a_data
+from sessions_app.timeline.tool_displays import FileEdit, ShellOutput, read_file_edit, read_shell_output
 
 EXCERPT_LENGTH = 20_000
 """Characters of a text, code or output that are shown at first; the rest is loaded on request."""
@@ -116,6 +117,16 @@ class Part:
             *(_read_media(block, f"{self.inner}/response{inner}") for inner, block in blocks),
         ]
         return [media for media in media_list if media]
+
+    @property
+    def file_edit(self) -> FileEdit | None:
+        """The edit of a file that a call asks for; None for other parts."""
+        return read_file_edit(self.value.get("args")) if self.type == "functionCall" else None
+
+    @property
+    def shell_output(self) -> ShellOutput | None:
+        """What a command printed, in the result of a tool; None for other parts."""
+        return read_shell_output(self.value.get("response")) if self.type == "functionResponse" else None
 
     @property
     def extras(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from django.utils.http import content_disposition_header
 
 from sessions_app.forms.query import QueryForm
 from sessions_app.lookup import load_event_body
-from sessions_app.presentation import file_type, json_tree, visible_text
+from sessions_app.presentation import file_type, json_tree, raw_audio, visible_text
 from sessions_app.store.errors import NotFound
 from sessions_app.store.events.content import find_blob
 
@@ -55,9 +55,9 @@ def blob(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         raise NotFound(
             f"Event {seq} holds no data at {query['pointer']!r}.", hint="The event's JSON shows its parts."
         )
-    return _serve_content(
-        _decode_base64(inline.get("data"), seq), str(inline.get("displayName") or f"event-{seq}")
-    )
+    content, mime = _decode_base64(inline.get("data"), seq), str(inline.get("mimeType"))
+    playable = raw_audio.wrap_in_wav(content, mime) if raw_audio.is_raw_audio(mime) else content
+    return _serve_content(playable, str(inline.get("displayName") or f"event-{seq}"))
 
 
 def _decode_base64(data: object, seq: int) -> bytes:

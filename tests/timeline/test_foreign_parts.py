@@ -72,6 +72,7 @@ def test_images_and_sounds_of_an_mcp_result_are_media_and_not_text():
         ({"content": IMAGE}, "/content"),
         ([TEXT, TEXT, IMAGE], "/2"),
         (IMAGE, ""),
+        ({"image": {"mimetype": "image/png", "data": IMAGE["data"]}, "url": "https://a.example/"}, "/image"),
     ],
 )
 def test_image_that_a_function_passes_on_is_served(story: Story, result: Any, pointer: str):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from django.http import QueryDict
 
+from sessions_app.console.answers import read_answer
+from sessions_app.console.credential_requests import InvalidAnswer
 from sessions_app.console.questions import CONFIRMATION, Question, find_question, open_questions
 from sessions_app.timeline import event_window as windows
 from tests.timeline.story import Story
@@ -98,3 +101,32 @@ def test_only_open_calls_are_found_by_id(story):
     assert find_question(session, "c1") is None
     assert find_question(session, "nobody") is None
     assert find_question(session, "c2").seq == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "choices"),
+    [
+        ("get_user_choice", ["tea", "<b>coffee</b>"], ["tea", "<b>coffee</b>"]),
+        ("get_user_choice", [1, 2], []),
+        ("get_user_choice", ["tea"] * 21, []),
+        ("get_user_choice", "tea", []),
+        ("ask_boss", ["tea"], []),
+    ],
+)
+def test_options_of_a_choice_are_known(story, name, options, choices):
+    story.calls(name, "c1", waiting=True, options=options)
+    [question] = questions_of(story)
+    assert question.choices == choices
+
+
+def test_choice_is_answered_by_its_button(story, get):
+    story.calls("get_user_choice", "c1", waiting=True, options=["tea", '{"a": 1}'])
+    form = get(f"/sessions/id/{story.pk}/").one("form", css="question")
+    buttons = [button for button in form.all("button") if button.attrs.get("name") == "choice"]
+    assert [button.text for button in buttons] == ["tea", '{"a": 1}']
+    [question] = questions_of(story)
+    posted = QueryDict(f"choice={buttons[1].attrs['value']}&response=")
+    assert read_answer(question, posted) == {"result": '{"a": 1}'}
+    for unknown in ("2", "-1", "tea", "²"):
+        with pytest.raises(InvalidAnswer, match="none of the choices"):
+            read_answer(question, QueryDict(f"choice={unknown}"))

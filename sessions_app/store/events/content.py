@@ -105,9 +105,10 @@ def function_responses(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def find_blob(body: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the bytes of a part as `inlineData`, also those of a content block of an MCP server; None without bytes.
+    """Return the bytes of a part as `inlineData`, also those in the result of a tool; None without bytes.
 
-    A tool of an MCP server returns {content: [block]} with blocks of the type image, audio or resource.
+    A tool of an MCP server returns {content: [block]} with blocks of the type image, audio or resource; one of ADK for
+    computer use {image: {mimetype, data}} (`google/adk/tools/computer_use/computer_use_tool.py`).
     """
     inline = body.get("inlineData")
     if isinstance(inline, dict) and inline:
@@ -116,16 +117,27 @@ def find_blob(body: Mapping[str, Any]) -> dict[str, Any] | None:
     if body.get("type") == "resource" and isinstance(resource, Mapping) and resource.get("blob"):
         names = {"blob": "data", "mimeType": "mimeType", "uri": "displayName"}
         return {names[name]: value for name, value in resource.items() if name in names}
-    is_media = body.get("type") in ("image", "audio") and isinstance(body.get("data"), str)
-    return {"data": body["data"], "mimeType": body.get("mimeType")} if is_media else None
+    if not isinstance(body.get("data"), str):
+        return None
+    if isinstance(body.get("mimetype"), str):
+        return {"data": body["data"], "mimeType": body["mimetype"]}
+    return (
+        {"data": body["data"], "mimeType": body.get("mimeType")}
+        if body.get("type") in ("image", "audio")
+        else None
+    )
 
 
 def list_media_blocks(response: object, pointer: str = "") -> list[tuple[str, dict[str, Any]]]:
-    """Return the content blocks with bytes of the result of an MCP server's tool, each with its JSON pointer.
+    """Return the content blocks with bytes of a tool's result (`find_blob`), each with its JSON pointer.
 
     A function may pass on what a server returned, its list or one block; ADK stores these as `result`.
     """
-    if isinstance(response, dict) and response.get("type") and find_blob(response):
+    if (
+        isinstance(response, dict)
+        and (response.get("type") or "mimetype" in response)
+        and find_blob(response)
+    ):
         return [(pointer, response)]
     if isinstance(response, list):
         inner: list[tuple[str, Any]] = [(str(number), item) for number, item in enumerate(response)]
@@ -136,7 +148,7 @@ def list_media_blocks(response: object, pointer: str = "") -> list[tuple[str, di
     return [block for name, item in inner for block in list_media_blocks(item, f"{pointer}/{name}")]
 
 
-MEDIA_FIELDS = ("content", "result")
+MEDIA_FIELDS = ("content", "result", "image")
 """Fields of results that may have content blocks."""
 
 

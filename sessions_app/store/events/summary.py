@@ -218,9 +218,9 @@ def _without_bytes(result: Any) -> Any:
 
 
 def _replace_blocks(value: Any, blocks: Set[int]) -> Any:
-    """Return a value with nothing but the type of the objects in it whose `id()` is among `blocks`."""
+    """Return a value with nothing but the types of the objects in it whose `id()` is among `blocks`."""
     if id(value) in blocks:
-        return {"type": value["type"]}
+        return {name: value[name] for name in ("type", "mimetype") if name in value}
     if isinstance(value, dict):
         return {name: _replace_blocks(item, blocks) for name, item in value.items()}
     return [_replace_blocks(item, blocks) for item in value] if isinstance(value, list) else value
