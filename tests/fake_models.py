@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from array import array
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -91,6 +92,9 @@ class _Connection(BaseLlmConnection):
     def __init__(self, model: LiveModel) -> None:
         self._model = model
         self._heard: asyncio.Queue[str | None] = asyncio.Queue()
+        self._sound = b""
+        self._mime = ""
+        self._marks: list[str] = []
 
     async def send_history(self, history: list[types.Content]) -> None:
         self._model.histories[-1] += history
@@ -99,12 +103,32 @@ class _Connection(BaseLlmConnection):
         await self._heard.put("".join(part.text or "" for part in content.parts or []))
 
     async def send_realtime(self, blob: Any) -> None:
-        await self._heard.put("")
+        """Hear sound until its end, which is answered with what was heard; a picture is answered at once."""
+        if not isinstance(blob, types.Blob):
+            self._marks.append(type(blob).__name__)
+            if isinstance(blob, types.ActivityStart):
+                return
+            await self._heard.put(f"{self._describe_sound()} {' '.join(self._marks)}")
+            self._sound = b""
+            self._marks = []
+        elif str(blob.mime_type).startswith("audio/"):
+            self._sound += blob.data or b""
+            self._mime = str(blob.mime_type)
+        else:
+            await self._heard.put(f"a picture of type {blob.mime_type}")
+
+    def _describe_sound(self) -> str:
+        samples = array("h", self._sound)
+        is_silent = max(map(abs, samples), default=0) < 100
+        return f"{'silence' if is_silent else 'sound'} of type {self._mime}"
 
     async def receive(self) -> AsyncGenerator[LlmResponse, None]:
         message = await self._heard.get()
         if message is None:
             return
+        if " of type audio/" in message:
+            for words, finished in (("what was ", False), ("what was heard", True)):
+                yield LlmResponse(input_transcription=types.Transcription(text=words, finished=finished))
         turn = self._model.next_turn(message)
         if isinstance(turn, Exception):
             raise turn

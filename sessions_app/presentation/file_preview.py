@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from sessions_app.presentation import file_type
+from sessions_app.presentation import file_type, raw_audio
 from sessions_app.store.text_input import decode_start
 
 PREVIEW_BYTES = 1_000_000
@@ -112,7 +112,7 @@ def make_preview(start: bytes, size: int, name: str, claimed: str, *, as_text: b
     """
     if not size:
         return Preview(PreviewKind.EMPTY, claimed)
-    mime = file_type.sniff(start)
+    mime = "audio/wav" if raw_audio.is_raw_audio(claimed) else file_type.sniff(start)
     if not as_text and mime != file_type.TEXT:
         return Preview(_binary_kind(mime), mime)
     text = decode_start(start)

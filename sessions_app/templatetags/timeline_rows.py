@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlencode, urlsplit
 
 from django import template
@@ -25,6 +26,17 @@ def web_address(uri: object) -> str:
         return text if urlsplit(text).scheme in {"http", "https"} else ""
     except ValueError:
         return ""
+
+
+_RECORDING = re.compile(r"artifact://.+/_adk_live/([^/#]+)#(\d+)")
+"""Address of the sound of a live run that ADK saved as an artifact (`google/adk/live/_realtime_cache_manager.py`)."""
+
+
+@register.filter
+def recording_query(uri: object) -> str:
+    """`{{ uri|recording_query }}`: query string for the recording of a live run that an address names; else empty."""
+    match = _RECORDING.fullmatch(str(uri))
+    return artifact_query(match[1], match[2]) if match else ""
 
 
 @register.simple_tag

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -17,6 +19,24 @@ from sessions_app.store.models import AgentSession
 from sessions_app.store.realms import refuse_read_only
 
 PAGE = "devui/agents/live.html"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOption:
+    """A parameter of ADK's `/run_live` that is off unless it is ticked."""
+
+    name: str
+    label: str
+
+
+OPTIONS = (
+    LiveOption("save_live_blob", "Keep what is said as artifacts, playable at their events"),
+    LiveOption("proactive_audio", "The model may decide not to answer (proactive audio)"),
+    LiveOption("enable_affective_dialog", "The model adapts to the tone of speech (affective dialog)"),
+    LiveOption("enable_session_resumption", "Resume the model's session after an interruption"),
+    LiveOption("explicit_vad_signal", "Report where speech starts and ends"),
+)
+"""Parameters of ADK's socket (`google/adk/cli/api_server.py`), beside the answer format."""
 
 
 async def live(request: HttpRequest, pk: int) -> HttpResponse:
@@ -46,6 +66,7 @@ async def live(request: HttpRequest, pk: int) -> HttpResponse:
         "problem": problem,
         "remote": remote,
         "can_speak": bool(can_speak),
+        "options": OPTIONS,
         "socket": f"{reverse('home')}run_live?{urlencode(parameters)}",
     }
     return await units_of_work.read(render, request, PAGE, context)

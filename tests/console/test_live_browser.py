@@ -3,44 +3,29 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser import OpenWindow
-from tests.e2e.own_server import serving
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak]
 
-SPEAKER = Path(__file__).parent / "stage" / "speaker"
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server of the agent that can be spoken with."""
-    folder = tmp_path_factory.mktemp("speaking")
-    shutil.copytree(SPEAKER, folder / "agents" / "speaker", ignore=shutil.ignore_patterns("__pycache__"))
-    with serving(folder) as served:
-        yield served
-
 
 @pytest.fixture
-def page(open_window: OpenWindow, address: str, request: pytest.FixtureRequest) -> Page:
+def page(open_window: OpenWindow, speaker_address: str, request: pytest.FixtureRequest) -> Page:
     """The page of a session of the test's own, connected, with a count of the pieces of sound that it plays."""
     name = request.node.name[:40]
     response = httpx.post(
-        f"{address}/apps/speaker/users/ann/sessions",
+        f"{speaker_address}/apps/speaker/users/ann/sessions",
         json={"sessionId": name},
         trust_env=False,
         timeout=PATIENCE_S,
     )
     assert response.status_code == 200
-    opened = open_window(address).new_page()
+    opened = open_window(speaker_address).new_page()
     opened.add_init_script(
         "window.played = 0; const start = AudioBufferSourceNode.prototype.start;"
         "AudioBufferSourceNode.prototype.start = function (...at) { window.played += 1; start.apply(this, at); };"

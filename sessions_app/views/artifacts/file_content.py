@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 from django import forms
@@ -10,7 +11,7 @@ from django.http.response import HttpResponseBase
 
 from sessions_app.forms.query import QueryForm
 from sessions_app.http import download
-from sessions_app.presentation import file_type
+from sessions_app.presentation import file_type, raw_audio
 from sessions_app.presentation.file_preview import PREVIEW_BYTES
 from sessions_app.store import realms
 from sessions_app.store.artifacts import artifact_versions
@@ -18,6 +19,9 @@ from sessions_app.store.errors import NotFound
 from sessions_app.store.models import Artifact
 from sessions_app.views.event import json_response
 from sessions_app.views.files import RENDERED_HTML_POLICY, content_headers
+
+MAX_PLAYED_BYTES = 64_000_000
+"""Longest raw audio that is served as a file that players read: half an hour. Longer audio is downloaded as it is."""
 
 
 class ContentQuery(QueryForm):
@@ -35,19 +39,24 @@ def content(request: HttpRequest, pk: int) -> HttpResponseBase:
         ContentMissing: the file that holds the content is gone.
     """
     artifact = _find_version(pk)
+    query = ContentQuery(request.GET).read()
     stream = artifact_versions.open_content(artifact)
+    size = artifact.size
+    declared = artifact.mime_type or ""
+    if raw_audio.is_raw_audio(declared) and size <= MAX_PLAYED_BYTES and not query["save"]:
+        playable = raw_audio.wrap_in_wav(stream.read(), declared)
+        stream, size = io.BytesIO(playable), len(playable)
     mime = file_type.sniff(stream.read(file_type.SNIFFED_BYTES))
     stream.seek(0)
     response = download(stream, "file", mime)
     del response.headers["Content-Disposition"]
-    query = ContentQuery(request.GET).read()
     for name, value in content_headers(mime, artifact.filename, to_save=query["save"]).items():
         response.headers[name] = value
     if query["rendered"] and mime == file_type.TEXT:
         response.headers["Content-Type"] = "text/html; charset=utf-8"
         response.headers["Content-Security-Policy"] = RENDERED_HTML_POLICY
         response.headers["X-DNS-Prefetch-Control"] = "off"
-    response.headers["Content-Length"] = str(artifact.size)
+    response.headers["Content-Length"] = str(size)
     return response
 
 

@@ -1,12 +1,14 @@
-// Live connection to an agent over ADK's own socket: text input, text and sound output.
+// Live connection to an agent over ADK's own socket: text, speech and pictures in, text and sound out.
 
 import { Sound } from "./audio-player.js";
+import { LiveInputs } from "./live-inputs.js";
 import { plain } from "../core/visible-characters.js";
 
 const page = document.getElementById("live");
 const [form, text, send, connect, modality, log, state] = ["form", "text", "send", "connect", "modality", "transcript", "state"].map(
   (name) => document.getElementById(`live-${name}`),
 );
+const options = document.getElementById("live-options");
 const sound = new Sound();
 const OPEN = 1;
 const LEAVE_MS = 1_000;
@@ -15,6 +17,13 @@ const NORMAL_CLOSES = new Set([1000, 1005]);
 let socket = null;
 let answer = null; // the element that the agent's words go into until its turn is complete
 let finalText = ""; // what of them is final
+let heard = null; // the element with the words that the model has heard and still corrects
+
+function sendMessage(message) {
+  if (socket?.readyState === OPEN) socket.send(JSON.stringify(message));
+}
+
+const inputs = new LiveInputs(sendMessage, (words) => show(words, "error"));
 
 /* --- Transcript --- */
 
@@ -36,6 +45,14 @@ function showAgentText(words, isPiece) {
   log.scrollTop = log.scrollHeight;
 }
 
+/** Show what the model has heard. Chunks are appended; the finished text replaces them. */
+function showHeardText({ text: words, finished }) {
+  heard ??= Object.assign(show("", "mine"), { pieces: "" });
+  heard.pieces = finished ? words : heard.pieces + words;
+  heard.textContent = plain(heard.pieces);
+  if (finished) heard = null;
+}
+
 function endTurn() {
   answer = null;
   finalText = "";
@@ -50,7 +67,7 @@ function handleEvent(event) {
   if (event.errorCode || event.errorMessage) show(event.errorMessage || event.errorCode, "error");
   if (event.interrupted) sound.stop();
   for (const part of event.content?.parts ?? []) handlePart(part, event);
-  if (event.inputTranscription?.finished) show(event.inputTranscription.text ?? "", "mine");
+  if (event.inputTranscription?.text) showHeardText(event.inputTranscription);
   const transcription = event.outputTranscription;
   if (transcription?.text) showAgentText(transcription.text, !transcription.finished);
   if (event.turnComplete || event.interrupted) endTurn();
@@ -70,7 +87,8 @@ function showState(words, isOpen) {
   state.textContent = words;
   state.dataset.open = String(isOpen);
   text.disabled = send.disabled = !isOpen;
-  modality.disabled = socket !== null;
+  modality.disabled = options.disabled = socket !== null;
+  inputs.setOpen(isOpen);
   text.placeholder = isOpen ? "Message" : "Connect, then write";
   connect.querySelector("span").textContent = socket ? "Hang up" : "Connect";
 }
@@ -80,6 +98,7 @@ function open() {
   const address = new URL(page.dataset.socket, location.href);
   address.protocol = address.protocol.replace("http", "ws");
   address.searchParams.set("modalities", modality.value);
+  for (const { name } of options.querySelectorAll("input:checked")) address.searchParams.set(name, "true");
   const opened = new WebSocket(address);
   socket = opened;
   showState("connecting", false);
@@ -90,6 +109,7 @@ function open() {
   opened.addEventListener("message", (message) => handleEvent(JSON.parse(message.data)));
   opened.addEventListener("close", ({ code, reason }) => {
     socket = null;
+    heard = null;
     endTurn();
     showState("not connected", false);
     if (!NORMAL_CLOSES.has(code)) show(`The connection was closed (${code}). ${reason}`, "error");
@@ -113,7 +133,7 @@ form.addEventListener("submit", (event) => {
   event.preventDefault();
   const words = text.value;
   if (!words.trim() || socket?.readyState !== OPEN) return;
-  socket.send(JSON.stringify({ content: { role: "user", parts: [{ text: words }] } }));
+  sendMessage({ content: { role: "user", parts: [{ text: words }] } });
   show(words, "mine");
   text.value = "";
 });

@@ -4,7 +4,7 @@ from tests.fake_models import LiveModel, call
 
 
 class Echo(LiveModel):
-    """Says again what it hears; `count` calls a tool, `break` breaks the connection."""
+    """Says again what it hears, and of sound its type; `count` calls a tool, `break` breaks the connection."""
 
     turns: list = []
 
