@@ -58,8 +58,8 @@ def model(page: Page) -> None:
 def trace(page: Page) -> None:
     """Open an invocation from inside."""
     traced(page)
-    page.goto("/traces/?app=weather")
-    page.locator("#traces tbody a").first.click()
+    page.goto("/runs/?app=weather")
+    page.get_by_role("link", name="Trace of a turn").first.click()
     expect(page.locator(".bar-row").first).to_be_visible()
 
 

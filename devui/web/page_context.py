@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from django.conf import settings
@@ -22,6 +23,7 @@ class Place:
 
     Attributes:
         name: first segment of the addresses of its pages.
+        other_names: further first segments.
         key: the key after `g` that leads there.
         by_app: whether its page can be filtered by app, so that links take `?app=`.
     """
@@ -31,6 +33,7 @@ class Place:
     key: str
     route: str
     by_app: bool = True
+    other_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,7 @@ WORKERS = Place("workers", "Workers", "w", "workers", by_app=False)
 MONITOR = (
     Place("monitor", "Overview", "o", "monitor"),
     Place("trends", "Trends", "d", "trends"),
-    Place("runs", "Runs", "r", "runs"),
-    Place("traces", "Traces", "x", "traces"),
+    Place("runs", "Runs", "r", "runs", other_names=("traces",)),
     Place("prices", "Prices", "c", "prices", by_app=False),
 )
 DATA = (
@@ -98,9 +100,10 @@ class Shell:
         """Name of the current page of the navigation, by the route or the address; empty outside of all."""
         places = list_places()
         route = self._match.url_name if self._match else None
-        by_route = next((place.name for place in places if place.route == route), "")
         segment = path_below_mount(self._request).partition("/")[0] or "agents"
-        return by_route or (segment if any(place.name == segment for place in places) else "")
+        by_route = (place.name for place in places if place.route == route)
+        by_segment = (place.name for place in places if segment in (place.name, *place.other_names))
+        return next(chain(by_route, by_segment), "")
 
     @cached_property
     def places(self) -> list[dict[str, Any]]:

@@ -208,7 +208,7 @@ class InvocationLog:
         """Send the remaining records and wait until they are stored, for a limited time."""
         if error:
             self.note_error_cause(error)
-            self._send_remaining("failed", type(error).__name__)
+            self._send_remaining(Trace.FAILED, type(error).__name__)
         else:
             self._send_remaining("end", self.root_agent)
         await outbox().wait_written(END_S)

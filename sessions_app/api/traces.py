@@ -253,7 +253,7 @@ def _whole_call(session: int, call: int) -> WholeCall:
 
 def _trace_page(session: int | None, app: str, limit: int, before: str) -> TracePage:
     if session is None:
-        rows = waterfall.filter_traces(waterfall.TraceFilter(app))
+        rows = waterfall.list_traces(app)
     else:
         rows = Trace.objects.select_related("session").filter(session=find_session(session))
     return TracePage.model_validate(

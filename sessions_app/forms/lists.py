@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from django import forms
 
 from sessions_app.forms.query import MAX_QUERY_CHARACTERS, ListWatch, OwnerQuery, PageQuery
+from sessions_app.runs import run_list
 from sessions_app.search.query.parsing import parse
 from sessions_app.sessions import saved_views
 from sessions_app.sessions.listing import ScanProgress, SessionFilter
 from sessions_app.store.database.pagination import PAGE_SIZE, integer_key
 from sessions_app.store.errors import BadInput
 from sessions_app.store.ids import ID_BYTES
-from sessions_app.store.models import Run
 
 MAX_SESSIONS_PER_ACTION = 500
 """Maximum number of sessions per action."""
@@ -108,12 +108,13 @@ class SavedViewForm(forms.Form):
 
 
 class RunQuery(OwnerQuery):
-    """Filters of the run list."""
+    """Filters of the run list; `session` is a prefix of session ids."""
 
-    FILTERS = ("app", "status", "user", "session", "error")
+    FILTERS = tuple(run_list.NO_FILTERS)
 
-    status = forms.ChoiceField(required=False, choices=[("", "any"), *Run.Status.choices])
+    status = forms.ChoiceField(required=False, choices=run_list.STATUSES)
     error = forms.CharField(required=False, max_length=200)
+    only = forms.ChoiceField(required=False, choices=[("", "all"), ("errors", "errors")])
 
 
 class RunWatch(RunQuery, ListWatch):

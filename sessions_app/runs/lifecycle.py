@@ -171,7 +171,9 @@ def claim(
 
 def record_invocation(run_id: str, invocation_id: str) -> None:
     """Store the invocation id of an active run."""
-    update_runs(Run.objects.filter(pk=run_id, status__in=Run.ACTIVE), invocation_id=invocation_id)
+    with transaction.atomic():
+        if update_runs(Run.objects.filter(pk=run_id, status__in=Run.ACTIVE), invocation_id=invocation_id):
+            traces.note_run(Run.objects.get(pk=run_id).session_id, invocation_id)
 
 
 def finish(
@@ -203,6 +205,7 @@ def finish(
         )
         if ended:
             run = Run.objects.get(pk=run_id)
+            traces.note_run(run.session_id, run.invocation_id)
             if run.first_seq is not None:
                 _finish_started(run)
             index_backlog.recheck(run.session_id, run.invocation_id)

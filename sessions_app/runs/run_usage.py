@@ -12,8 +12,13 @@ from django.db.models import Q, QuerySet
 from sessions_app.prices import current_prices
 from sessions_app.prices.costs import Spending, usages_cost
 from sessions_app.prices.session_usage import read_calls_by_session
-from sessions_app.store.events.call_usage import CallUsage, parse_call_usage
-from sessions_app.store.models import Event, NestedRun, Run
+from sessions_app.store.events.call_usage import (
+    CALL_COLUMNS,
+    CallUsage,
+    parse_call_usage,
+    recorded_call_usage,
+)
+from sessions_app.store.models import Event, ModelCall, NestedRun, Run
 
 
 def read_run_spending(run: Run) -> Spending:
@@ -51,6 +56,26 @@ def read_runs_spending(runs: Sequence[Run]) -> dict[str, Spending]:
         cost = usages_cost((call for _, made in run_calls for call in made), prices)
         spending[run_id] = Spending(sum(tokens for tokens, _ in run_calls), cost)
     return spending
+
+
+def read_invocations_spending(
+    invocations: Sequence[tuple[int, str]],
+) -> dict[tuple[int, str], Spending]:
+    """Return tokens and costs of the recorded model calls of invocations by session key and id. One query at most."""
+    if not invocations:
+        return {}
+    is_of_invocations = reduce(or_, (Q(session=pk, invocation_id=name) for pk, name in invocations))
+    calls = defaultdict(list)
+    recorded = ModelCall.objects.filter(is_of_invocations)
+    for call in recorded.only("session_id", "invocation_id", "model", "started_at", *CALL_COLUMNS):
+        calls[call.session_id, call.invocation_id].append(call)
+    prices = current_prices()
+    return {
+        invocation: Spending(
+            sum(call.total_tokens for call in made), usages_cost(map(recorded_call_usage, made), prices)
+        )
+        for invocation, made in calls.items()
+    }
 
 
 def _nested_runs(ranges: Iterable[tuple[int, int, int]]) -> QuerySet[NestedRun]:

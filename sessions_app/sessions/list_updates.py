@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from zlib import crc32
 
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 
 from sessions_app.store.database.pagination import PAGE_SIZE
 from sessions_app.store.errors import BadInput
@@ -18,7 +18,16 @@ from sessions_app.store.errors import BadInput
 MAX_NEW = 99
 """Maximum rows counted as new."""
 
-M = TypeVar("M", bound=Model)
+
+class Row(Protocol):
+    """A row of a list."""
+
+    @property
+    def pk(self) -> Any:
+        """Key of the row."""
+
+
+M = TypeVar("M", bound=Row)
 K = TypeVar("K", int, str)
 
 
@@ -36,7 +45,7 @@ class ShownRows(Generic[K]):
         """Return the rows whose mark has changed."""
         return [row for row in rows if self.marks.get(row.pk) != mark(row)]
 
-    def missing_keys(self, rows: Iterable[Model]) -> list[K]:
+    def missing_keys(self, rows: Iterable[Row]) -> list[K]:
         """Return the keys of shown rows that are not among these."""
         present = {row.pk for row in rows}
         return [key for key in self.marks if key not in present]
@@ -52,18 +61,17 @@ def shown_rows(rows: Iterable[M], mark: Callable[[M], str]) -> ShownRows[Any]:
     return ShownRows({row.pk: mark(row) for row in rows})
 
 
-def count_new_rows(rows: QuerySet[M], since: float | None, rows_of_page: ShownRows[K]) -> int:
+def count_new_rows(lists: Iterable[QuerySet[Any]], since: float | None) -> int:
     """Return how many rows were created after the newest one that a page shows, at most `MAX_NEW`.
 
     Args:
-        rows: the rows of the list.
+        lists: the rows that the page does not show.
         since: creation time of the newest shown row, in epoch seconds; None: the page does not count new rows.
-        rows_of_page: the rows that the page shows.
     """
     if since is None:
         return 0
-    newer = rows.filter(created_at__gt=since).exclude(pk__in=rows_of_page.marks)
-    return newer.order_by("-created_at")[:MAX_NEW].count()
+    newer = (rows.filter(created_at__gt=since).order_by("-created_at") for rows in lists)
+    return min(MAX_NEW, sum(rows[:MAX_NEW].count() for rows in newer))
 
 
 def next_poll(rows_of_page: ShownRows[K], since: float | None, new_count: int = 0) -> dict[str, str]:

@@ -112,8 +112,8 @@ class Column(Generic[R]):
         order: order of its first click; None: rows cannot be sorted by it. An index must have an `Order`. The columns
             of a list that is read whole have a `SortKey`.
         css: classes of its cells: `number`; `fit`, if it needs no label where rows are cards; `cell-main`, if it
-            names the row and cannot be hidden; `roomy-only` to hide it in narrow windows; `pick` for the boxes of a
-            selection.
+            names the row and cannot be hidden; `roomy-only` to hide it in narrow windows, `wide-only` in all but wide
+            ones; `pick` for the boxes of a selection.
         head: HTML in place of the label.
         is_row_head: whether its cells are the heads of their rows.
     """

@@ -12,11 +12,9 @@ from sessions_app.prices.costs import Cost, usages_cost
 from sessions_app.store.events.call_usage import recorded_call_usage
 from sessions_app.store.models import ModelCall
 from sessions_app.store.traces import log_records
-from sessions_app.traces import waterfall
 
 register = template.Library()
 
-register.filter("trace_seconds", waterfall.working_seconds)
 register.filter("log_level", log_records.level_name)
 
 

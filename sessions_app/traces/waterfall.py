@@ -6,19 +6,13 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import pairwise
-from operator import or_
 from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Exists, OuterRef, QuerySet
 
-from sessions_app.prices import current_prices
-from sessions_app.prices.costs import Cost, usages_cost
-from sessions_app.search.execution.field_terms import id_starts_with
 from sessions_app.store.errors import NotFound
-from sessions_app.store.events.call_usage import CALL_COLUMNS, CallUsage, recorded_call_usage
-from sessions_app.store.models import AgentSession, Event, ModelCall, Run, Span, Trace
+from sessions_app.store.models import AgentSession, Event, Run, Span, Trace
 from sessions_app.traces.pauses import Pauses
 from sessions_app.traces.tool_exchanges import ToolExchange, read_exchanges
 
@@ -50,7 +44,7 @@ STAGES = {
     "tool failed": "tool failed",
     "agent ended": "agent ended",
     "end": "ended",
-    "failed": "failed",
+    Trace.FAILED: "failed",
     Trace.CUT_OFF: "cut off: cancelled, or its process ended",
 }
 
@@ -62,7 +56,7 @@ SPAN_SUBJECTS = {
 }
 """By kind of span: the word for what it measures, and the attribute with its name."""
 
-ENDS = frozenset({"end", "failed", Trace.CUT_OFF})
+ENDS = frozenset({"end", Trace.FAILED, Trace.CUT_OFF})
 """Stages that end an invocation, until it is answered or resumed."""
 
 
@@ -124,70 +118,13 @@ class Waterfall:
     hidden: int
 
 
-@dataclass(frozen=True, slots=True)
-class TraceFilter:
-    """Filter of traces; an empty text matches all. `session` is a prefix of the session id.
-
-    `errors_only` selects traces with a failed model call.
-    """
-
-    app: str = ""
-    user: str = ""
-    session: str = ""
-    errors_only: bool = False
-
-
-def filter_traces(criteria: TraceFilter) -> QuerySet[Trace]:
-    """Return the traces outside of realms that match a filter."""
+def list_traces(app: str = "") -> QuerySet[Trace]:
+    """Return the traces outside of realms, of one app or of all."""
     # EXISTS instead of a join: with a join the planner starts with the sessions and sorts all their traces.
     sessions = AgentSession.objects.filter(pk=OuterRef("session"), realm="")
-    if criteria.app:
-        sessions = sessions.filter(app_name=criteria.app)
-    if criteria.user:
-        sessions = sessions.filter(user_id=criteria.user)
-    if criteria.session:
-        sessions = sessions.filter(id_starts_with(criteria.session))
-    matches = Trace.objects.select_related("session").filter(Exists(sessions))
-    if not criteria.errors_only:
-        return matches
-    calls = ModelCall.objects.filter(session=OuterRef("session"), invocation_id=OuterRef("invocation_id"))
-    return matches.filter(Exists(calls.filter(error_type__gt="")))
-
-
-def with_call_totals(rows: QuerySet[Trace]) -> QuerySet[Trace]:
-    """Annotate traces with `calls_count`, `tokens` and `errors` of their model calls."""
-    calls = ModelCall.objects.filter(session=OuterRef("session"), invocation_id=OuterRef("invocation_id"))
-    of_one = calls.order_by().values("session")
-    return rows.annotate(
-        calls_count=Subquery(of_one.annotate(n=Count("pk")).values("n")),
-        tokens=Subquery(of_one.annotate(n=Sum("total_tokens")).values("n")),
-        errors=Subquery(of_one.filter(error_type__gt="").annotate(n=Count("pk")).values("n")),
-    )
-
-
-def with_messages(rows: QuerySet[Trace]) -> QuerySet[Trace]:
-    """Annotate traces with `message_seq` and `message_summary` of the message that began their invocation."""
-    messages = Event.objects.filter(
-        session=OuterRef("session"), invocation_id=OuterRef("invocation_id"), author="user"
-    ).order_by("seq")
-    return rows.annotate(
-        message_seq=Subquery(messages.values("seq")[:1]),
-        message_summary=Subquery(messages.values("summary")[:1]),
-    )
-
-
-def read_trace_costs(rows: Sequence[Trace]) -> dict[int, Cost | None]:
-    """Return the costs of the model calls of traces by primary key. One query; none without prices."""
-    prices = current_prices()
-    if not prices.has_prices or not rows:
-        return {}
-    pk_by_invocation = {(row.session_id, row.invocation_id): row.pk for row in rows}
-    conditions = (Q(session=session, invocation_id=name) for session, name in pk_by_invocation)
-    calls: dict[int, list[CallUsage | None]] = defaultdict(list)
-    of_traces = ModelCall.objects.filter(reduce(or_, conditions))
-    for call in of_traces.only("session_id", "invocation_id", "model", "started_at", *CALL_COLUMNS):
-        calls[pk_by_invocation[call.session_id, call.invocation_id]].append(recorded_call_usage(call))
-    return {pk: usages_cost(usages, prices) for pk, usages in calls.items()}
+    if app:
+        sessions = sessions.filter(app_name=app)
+    return Trace.objects.select_related("session").filter(Exists(sessions))
 
 
 def find_trace(pk: int) -> Trace:
@@ -200,7 +137,7 @@ def find_trace(pk: int) -> Trace:
     if trace is None:
         raise NotFound(
             f"No trace {pk}.",
-            hint="It may have been deleted with its session. /traces/ lists the stored traces.",
+            hint="It may have been deleted with its session. /runs/ lists the runs with their traces.",
         )
     return trace
 

@@ -140,7 +140,6 @@ MENU_PLACES = (
     "evals",
     "trends",
     "runs",
-    "traces",
     "state",
     "artifacts",
     "memory",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 
@@ -14,8 +13,9 @@ from sessions_app.http import local_address, note_object, redirect_to, render_pa
 from sessions_app.lookup import find_run
 from sessions_app.problems.problem_queries import read_run_problems
 from sessions_app.runs import dispatch, run_list
+from sessions_app.runs.run_list import RunRow
 from sessions_app.sessions import list_updates, overview
-from sessions_app.store.database import pagination, units_of_work
+from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput
 from sessions_app.store.ids import is_storable
 from sessions_app.store.models import Run
@@ -30,31 +30,44 @@ def index(request: HttpRequest) -> HttpResponse:
     """Show the runs of all apps."""
     query = RunQuery(request.GET).read()
     table = run_columns.TABLE.arrange(request)
-    page = pagination.paginate(run_list.filter_runs(query), table.order, query["before"], is_counted=True)
+    page = run_list.read_page(query, table.order, query["before"])
     newest = page.rows[0].created_at if page.rows else 0.0
     if page.rows and not table.is_default_order:
-        newest = run_list.filter_runs(query).latest("created_at").created_at
+        newest = run_list.newest_time(query)
     watch_parameters = list_updates.next_poll(
         list_updates.shown_rows(page.rows, _row_mark), newest if page.is_first else None
     )
     context = {
-        **table.page_context(page, _list_rows(page.rows)),
+        **table.page_context(page, _complete_rows(page.rows)),
         "watch": reverse("run-changes") + table.query(**watch_parameters),
         "is_filtered": any(query[name] for name in RunQuery.FILTERS),
         "query": query,
         "list_address": request.get_full_path(),
-        "statuses": Run.Status.choices,
-        "errors": run_list.error_types(query["error"]),
+        "statuses": run_list.STATUSES,
+        "errors": run_list.list_error_types(query["error"]),
         "apps": overview.app_names(),
     }
     return render_partial(request, LIST, context, partial="runs")
 
 
 def csv_file(request: HttpRequest) -> HttpResponse:
-    """Download the matching runs as CSV, in the order and with the columns of the list."""
+    """Download the matching rows as CSV, in the order and with the columns of the list."""
     table = run_columns.TABLE.arrange(request)
-    batches = pagination.read_batches(run_list.filter_runs(RunQuery(request.GET).read()), table.order)
-    return table.csv_response(row for batch in batches for row in _list_rows(batch))
+    batches = run_list.read_batches(RunQuery(request.GET).read(), table.order)
+    return table.csv_response(row for batch in batches for row in _complete_rows(batch))
+
+
+TRACE_SORTS = {"started": "created", "-started": "-created"}
+"""Orders of the former list of traces, as the list of runs has them."""
+
+
+def former_traces(request: HttpRequest) -> HttpResponse:
+    """Redirect from the former list of traces to the list of runs, with its filters."""
+    query = request.GET.copy()
+    query.pop("before", None)
+    if sort := TRACE_SORTS.get(request.GET.get("sort", "")):
+        query["sort"] = sort
+    return HttpResponseRedirect(reverse("runs", query=query or None))
 
 
 async def cancel(request: HttpRequest) -> HttpResponse:
@@ -91,19 +104,19 @@ def changes(request: HttpRequest) -> HttpResponse:
     """Return changed rows of a list on screen and the number of new runs; 204 if nothing changed."""
     query = RunWatch(request.GET).read()
     shown_rows = list_updates.parse(query["rows"], str)
-    runs = list(run_list.all_runs().filter(pk__in=shown_rows.marks))
-    changed, gone_ids = shown_rows.changed_rows(runs, _row_mark), shown_rows.missing_keys(runs)
-    arrived = list_updates.count_new_rows(run_list.filter_runs(query), query["since"], shown_rows)
-    if not changed and not gone_ids and arrived == (query["new_count"] or 0):
+    rows = run_list.read_rows(shown_rows.marks)
+    changed, gone_keys = shown_rows.changed_rows(rows, _row_mark), shown_rows.missing_keys(rows)
+    arrived = list_updates.count_new_rows(run_list.list_unshown(query, shown_rows.marks), query["since"])
+    if not changed and not gone_keys and arrived == (query["new_count"] or 0):
         return HttpResponse(status=204)
     watch_parameters = list_updates.next_poll(
-        shown_rows.after(changed, gone_ids, _row_mark), query["since"], arrived
+        shown_rows.after(changed, gone_keys, _row_mark), query["since"], arrived
     )
     table = run_columns.TABLE.arrange(request)
     context = {
         "table": table,
-        "changed": table.draw(_list_rows(changed), in_place=True),
-        "gone": gone_ids,
+        "changed": table.draw(_complete_rows(changed), in_place=True),
+        "gone": gone_keys,
         "arrived": arrived,
         "many": list_updates.MAX_NEW,
         "is_first_row": bool(arrived and not shown_rows.marks),
@@ -113,17 +126,13 @@ def changes(request: HttpRequest) -> HttpResponse:
     return render(request, "devui/components/watch.html", context)
 
 
-def _list_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return runs as the list shows them, with the problems of their invocations."""
-    problems = read_run_problems([(run.session_id, run.invocation_id) for run in runs])
-    return [
-        {**row, "problems": problems.get((row["run"].session_id, row["run"].invocation_id), ())}
-        for row in run_list.build_rows(runs)
-    ]
+def _complete_rows(rows: Sequence[RunRow]) -> list[run_columns.Row]:
+    """Return rows with tokens, costs and the problems of their invocations."""
+    problems = read_run_problems([row.invocation for row in rows])
+    return [run_columns.Row(row, problems.get(row.invocation, ())) for row in run_list.add_spending(rows)]
 
 
-def _row_mark(run: Run) -> str:
-    is_paused = run.is_paused  # type: ignore[attr-defined]  # annotated by `all_runs`
-    return list_updates.row_mark(
-        run.status, is_paused, bool(run.cancel_requested_at), run.error, run.session.problem_count
-    )
+def _row_mark(row: RunRow) -> str:
+    run = row.run
+    is_cancelled, error = (bool(run.cancel_requested_at), run.error) if run else (False, "")
+    return list_updates.row_mark(row.status, is_cancelled, error, row.session.problem_count, row.trace_pk)

@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from sessions_app.forms.query import OwnerQuery, QueryForm
+from sessions_app.forms.query import QueryForm
 from sessions_app.http import render_partial
 from sessions_app.lookup import find_event, find_session
-from sessions_app.sessions import overview
 from sessions_app.store import scopes
-from sessions_app.store.database import pagination
-from sessions_app.store.models import AgentSession, ModelCall, Trace
+from sessions_app.store.models import AgentSession, ModelCall
 from sessions_app.store.traces import log_records
-from sessions_app.tables import trace_columns
-from sessions_app.tables.trace_columns import TraceRow
 from sessions_app.traces import model_calls, waterfall
 from sessions_app.traces.request_contents import describe_content
 from sessions_app.views.event import json_response
 
 CALL = "devui/traces/call.html"
-LIST = "devui/traces/list.html"
 TRACE = "devui/traces/trace.html"
 CONTENTS_SHOWN = 20
 """Contents per stretch that are shown initially."""
 
 CONTENTS_MOST = 1_000
 TARGET = "llm"
-
-
-class TracesQuery(OwnerQuery):
-    """Filters of the trace list; `session` is a prefix of session ids."""
-
-    only = forms.ChoiceField(required=False, choices=[("", "all"), ("errors", "errors")])
 
 
 class CallQuery(QueryForm):
@@ -84,42 +71,6 @@ def call_json(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     """
     model_call = model_calls.find_call(find_session(pk), call)
     return json_response(request, scopes.dumps(model_calls.call_json(model_call)))
-
-
-def index(request: HttpRequest) -> HttpResponse:
-    """List recorded invocations."""
-    query = TracesQuery(request.GET).read()
-    filters = _trace_filter(query)
-    table = trace_columns.TABLE.arrange(request)
-    page = pagination.paginate(_filter_traces(filters), table.order, query["before"], is_counted=True)
-    context = {
-        **table.page_context(page, _trace_rows(page.rows)),
-        "query": query,
-        "is_filtered": filters != waterfall.TraceFilter(),
-        "apps": overview.app_names(),
-    }
-    return render_partial(request, LIST, context, partial="traces")
-
-
-def csv_file(request: HttpRequest) -> HttpResponse:
-    """Download the matching traces as CSV, in the order and with the columns of the list."""
-    table = trace_columns.TABLE.arrange(request)
-    filters = _trace_filter(TracesQuery(request.GET).read())
-    batches = pagination.read_batches(_filter_traces(filters), table.order)
-    return table.csv_response(row for batch in batches for row in _trace_rows(batch))
-
-
-def _trace_filter(query: Mapping[str, Any]) -> waterfall.TraceFilter:
-    return waterfall.TraceFilter(query["app"], query["user"], query["session"], query["only"] == "errors")
-
-
-def _filter_traces(filters: waterfall.TraceFilter) -> QuerySet[Trace]:
-    return waterfall.with_messages(waterfall.with_call_totals(waterfall.filter_traces(filters)))
-
-
-def _trace_rows(traces: Sequence[Trace]) -> list[TraceRow]:
-    costs = waterfall.read_trace_costs(traces)
-    return [TraceRow(trace, costs.get(trace.pk)) for trace in traces]
 
 
 def page(request: HttpRequest, pk: int) -> HttpResponse:

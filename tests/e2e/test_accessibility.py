@@ -56,13 +56,13 @@ def session_with_a_running_run(page: Page) -> None:
 def trace(page: Page) -> None:
     """Run an agent and open what was recorded of it."""
     owner = {"appName": "weather", "userId": "axe", "sessionId": f"traced-{uuid.uuid4()}"}
-    page.goto("/traces/")
+    page.goto("/runs/")
     page.request.post(f"/apps/weather/users/axe/sessions/{owner['sessionId']}", data={})
     message = {"role": "user", "parts": [{"text": "What is the weather in Paris?"}]}
     answer = page.request.post("/run", data={**owner, "newMessage": message}, timeout=60_000)
     assert answer.ok, answer.text()
-    page.goto("/traces/?app=weather")
-    page.locator("#traces tbody a").first.click()
+    page.goto("/runs/?app=weather")
+    page.get_by_role("link", name="Trace of a turn").first.click()
     expect(page.locator(".bar-row").first).to_be_visible()
 
 
@@ -319,7 +319,6 @@ PLACES = {
     "memory": Place("memory", address("/memory/")),
     "recall": Place("memory", address("/memory/?app=office&user=aya&q=budget")),
     "forget": Place("memory-delete", deletion_of_a_memory),
-    "traces": Place("traces", address("/traces/")),
     "monitor": Place("monitor", address("/monitor/")),
     "trends": Place("trends", trends),
     "trace": Place("trace", trace),
@@ -365,7 +364,7 @@ NO_PAGES = {
     "session-changes", "session-hints", "run-changes", "nested-events", "event-log", "spending",  # parts of pages
     "evalset-file", "eval-run-variant", "optimisation-variant",
     "event-json", "event-blob", "model-call-json", "eval-run-export", "session-export", "eval-case-export",  # data
-    "sessions-csv", "runs-csv", "problems-csv", "traces-csv", "artifacts-csv", "memory-csv", "evalsets-csv",
+    "sessions-csv", "runs-csv", "problems-csv", "artifacts-csv", "memory-csv", "evalsets-csv",
     "evalset-cases-csv", "evalset-runs-csv", "playground-runs-csv",
     "eval-compare-export",  # a file of its own, looked at in tests/evals
     "artifact-content", "artifact-there-content", "artifact-json", "artifact-of-session", "memory-add",
@@ -373,6 +372,7 @@ NO_PAGES = {
     "agent-settings", "pause-decide",
     "agent-restart",
     "import-start", "import-dismiss", "first-message", "session-call",
+    "traces",  # redirects to the list of runs
     "playground-cancel", "playground-rename",
     "run-again",  # what forms send, answered by one of the pages
     "eval-run-baseline", "eval-run-note", "eval-attempt-note", "eval-run-resume", "eval-run-retry", "eval-run-again",

@@ -31,7 +31,6 @@ PAGES = {
     "/artifacts/": "Artifacts",
     "/artifacts/upload/": "Upload an artifact",
     "/memory/": "Memory",
-    "/traces/": "Traces",
     "/monitor/": "Monitor",
     "/trends/": "Trends",
     "/agents/weather/": "weather",
@@ -186,7 +185,7 @@ def test_a_page_of_a_session_is_about_its_app(get: Get, store: None, agents_dir:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("place", ["state", "traces", "artifacts", "memory"])
+@pytest.mark.parametrize("place", ["state", "runs", "artifacts", "memory"])
 def test_the_app_menu_leads_to_the_same_place_for_another_app(get: Get, agents_dir: Path, place: str):
     links = get(f"/app-menu/?place={place}&app=writer").all("a")
     assert [(link.text, link.attrs["href"], link.attrs.get("aria-current")) for link in links] == [

@@ -40,7 +40,6 @@ def test_the_page_lists_places_newest_sessions_views_and_agents(get: Get, agents
         "Overview",
         "Trends",
         "Runs",
-        "Traces",
         "Prices",
         "State",
         "Artifacts",
@@ -55,7 +54,7 @@ def test_typing_narrows_everything_but_places(get: Get, agents_dir: Path):
     Story("s1").asks("tea")
     Story("s2").asks("coffee")
     places = entries(get("/go/?q=weather+TEA"))
-    assert len(places["Pages"]) == 12
+    assert len(places["Pages"]) == 11
     assert [text.split()[0] for text in places["Sessions"]] == ["tea"]
     assert "Agents" not in places
 

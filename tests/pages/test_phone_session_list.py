@@ -214,7 +214,7 @@ def test_filters_are_folded_but_the_search_box(page: Page):
 
 
 @pytest.mark.parametrize(
-    ("path", "name"), [("/traces/", "session"), ("/memory/", "q"), ("/artifacts/", "name")]
+    ("path", "name"), [("/runs/", "session"), ("/memory/", "q"), ("/artifacts/", "name")]
 )
 def test_search_boxes_of_lists_filter_as_one_types(page: Page, path: str, name: str):
     page.goto(path)

@@ -22,11 +22,11 @@ def test_a_run_shows_how_it_ended_and_how_long_it_took(get: Get):
     story.asks("Weather?")
     create_run(story, status="done", started_at=10.0, finished_at=11.5, first_seq=0, last_seq=4)
     row = table(get("/runs/"))[0]
-    assert (row["Status"], row["Session"], row["Duration"], row["Events"]) == (
+    assert (row["Status"], row["Turn"], row["Session"], row["Duration"]) == (
         "done",
         "Weather?",
+        "Weather?",
         "1.50 s",
-        "4",
     )
 
 
@@ -38,8 +38,12 @@ def test_runs_of_one_session_are_distinguished_by_message(get: Get):
     create_run(story, at=1.0, first_seq=0)
     create_run(story, at=2.0, first_seq=2)
     create_run(story, at=3.0)
-    questions = [cell.all("bdi", css="run-message") for cell in get("/runs/").all("td", css="session-cell")]
-    assert [[question.text for question in each] for each in questions] == [[], ["And <b>now</b>?"], []]
+    links = [row.one("a", css="row-link") for row in get("/runs/").one("tbody").all("tr")]
+    assert [(link.text, link.attrs["href"].partition("?")[2]) for link in links] == [
+        ("a turn without text", ""),
+        ("And <b>now</b>?", "seq=3"),
+        ("Weather?", "seq=1"),
+    ]
 
 
 def test_a_failed_run_shows_its_error_and_traceback_as_text(get: Get):
@@ -183,8 +187,8 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_runs(
     for n in range(3):
         for m in range(10):
             create_run(Story(f"s{n}-{m}"), status="failed")
-        # the apps and the errors of the filters, the runs with their sessions
-        with django_assert_num_queries(3):
+        # the apps and the errors of the filters, the runs with their sessions, the traces without a run
+        with django_assert_num_queries(4):
             client.get("/runs/")
 
 

@@ -21,7 +21,7 @@ from sessions_app.artifacts import artifact_list
 from sessions_app.memory import memory_list
 from sessions_app.runs import run_list
 from sessions_app.sessions import labels, listing, saved_views
-from sessions_app.store.models import AgentSession, Artifact, MemoryEntry, Trace
+from sessions_app.store.models import AgentSession, Artifact, MemoryEntry
 from sessions_app.store.sessions import writes
 from sessions_app.tables import (
     artifact_columns,
@@ -29,10 +29,8 @@ from sessions_app.tables import (
     run_columns,
     session_columns,
     table,
-    trace_columns,
 )
 from sessions_app.templatetags import devui
-from sessions_app.traces import waterfall
 from tests.pages.client import Get
 from tests.pages.html import Element
 from tests.pages.html import table as read_table
@@ -97,11 +95,10 @@ class SortedList:
 
 LISTS = {
     "sessions": SortedList(session_columns.TABLE, lambda: listing.list_sessions(listing.SessionFilter())),
-    "runs": SortedList(
-        run_columns.TABLE,
-        lambda: run_list.filter_runs(dict.fromkeys(("app", "status", "user", "session", "error"), "")),
+    "runs": SortedList(run_columns.TABLE, lambda: run_list.filter_runs(run_list.NO_FILTERS)),
+    "invocations without a run": SortedList(
+        run_columns.TABLE, lambda: run_list.filter_invocations(run_list.NO_FILTERS)
     ),
-    "traces": SortedList(trace_columns.TABLE, lambda: waterfall.filter_traces(waterfall.TraceFilter())),
     "memory": SortedList(memory_columns.TABLE, lambda: memory_list.filter_entries("")),
     "artifacts": SortedList(
         artifact_columns.TABLE, lambda: artifact_list.newest_versions(artifact_list.FileFilter())
@@ -386,12 +383,8 @@ def test_new_run_is_counted_in_every_order(get: Get):
     )
 
 
-def test_traces_and_artifacts_are_sorted_and_exported(get: Get, client: Client):
-    story = Story()
+def test_artifacts_are_sorted_and_exported(get: Get, client: Client):
     for number in range(3):
-        Trace.objects.create(
-            session_id=story.pk, invocation_id=f"i{number}", started_at=float(number), root_agent=f"a{number}"
-        )
         Artifact.objects.create(
             app_name="weather",
             user_id="ann",
@@ -403,7 +396,5 @@ def test_traces_and_artifacts_are_sorted_and_exported(get: Get, client: Client):
             part="{}",
             created_at=float(number),
         )
-    assert [row["Agent"] for row in read_table(get("/traces/?sort=started"))] == ["a0", "a1", "a2"]
-    assert [row[2] for row in read_csv(client, "/traces/csv/?sort=started")] == ["agent", "a0", "a1", "a2"]
     assert [row["Size"] for row in read_table(get("/artifacts/?sort=-size"))] == ["300 B", "20 B", "7 B"]
     assert [row[3] for row in read_csv(client, "/artifacts/csv/?sort=size")] == ["size", "7", "20", "300"]

@@ -101,8 +101,10 @@ def test_recorded_evalset_is_the_one_of_the_example(tmp_path: Path):
 
 async def test_runs_of_an_earlier_store_are_brought_up_to_date(store: None, tmp_path: Path):
     def undo_newest_migration(connection: sqlite3.Connection) -> None:
-        connection.execute("DELETE FROM django_migrations WHERE name = '0007_run_pauses'")
-        connection.execute("DROP TABLE sessions_app_runpause")
+        connection.execute("DELETE FROM django_migrations WHERE name = '0008_list_of_runs'")
+        for index in ("own_trace_newest", "own_trace_by_duration", "run_of_invocation"):
+            connection.execute(f"DROP INDEX {index}")
+        connection.execute("ALTER TABLE sessions_app_trace DROP COLUMN own_status")
 
     await copy_demo_runs(packed_store(tmp_path, undo_newest_migration))
     assert len(await units_of_work.read(recorded_runs)) == 2

@@ -355,8 +355,8 @@ async def test_second_decision_is_refused(stage):
 async def test_paused_run_is_shown_and_can_be_cancelled_at_once(stage):
     session, run = await start(stage, BOOK, TOOLS)
     await open_pauses(run)
-    [row] = await units_of_work.read(lambda: list(run_list.all_runs().filter(pk=run.pk)))
-    assert row.is_paused
+    [row] = await units_of_work.read(run_list.read_rows, [run.pk])
+    assert row.status == run_list.PAUSED
     runs = await units_of_work.read(read_session_runs, session.pk)
     assert (len(runs.pause_keys), runs.pauses) == (1, [])
     assert len((await units_of_work.read(read_pauses, runs)).pauses) == 1

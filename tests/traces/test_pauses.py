@@ -26,6 +26,7 @@ def trace_of(story: Story, stages: list[list[object]]) -> Trace:
         started_at=100.0,
         finished_at=856.4,
         stages=json.dumps(stages),
+        own_status="done",
     )
 
 
@@ -52,7 +53,7 @@ def test_an_answered_invocation_took_as_long_as_was_worked_on_it(get):
     story = Story()
     trace = trace_of(story, [*BEGUN, *ANSWERED])
     assert waterfall.working_seconds(trace) == pytest.approx(0.4)
-    row = get("/traces/").one("td", data_label="Duration").text
+    row = get("/runs/").one("td", data_label="Duration").text
     assert "400 ms" in row
     assert TraceOut.model_validate(trace).working_seconds == pytest.approx(0.4)
 

@@ -10,11 +10,11 @@ from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
 from sessions_app.prices.session_usage import read_session_costs
+from sessions_app.runs.run_usage import read_invocations_spending
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Event, NestedRun, Trace
 from sessions_app.store.traces.outbox import outbox
 from sessions_app.timeline.nested_runs import nested_usage, read_nested_runs
-from sessions_app.traces.waterfall import read_trace_costs
 from tests.fake_models import ScriptedModel, call
 from tests.prices.price_list import MILLION, PRICES
 
@@ -41,7 +41,7 @@ async def test_recorded_calls_have_the_price_of_the_model_that_was_asked(ask, se
     def read() -> tuple[Any, ...]:
         session = AgentSession.objects.get(realm="")
         heads = read_nested_runs(session, Event.objects.filter(session=session).order_by("seq"))
-        [of_trace] = read_trace_costs(list(Trace.objects.all())).values()
+        [of_trace] = read_invocations_spending(Trace.objects.values_list("session", "invocation_id")).values()
         of_nested = nested_usage(session)
         return (
             read_session_costs([session])[session.pk],
@@ -51,8 +51,8 @@ async def test_recorded_calls_have_the_price_of_the_model_that_was_asked(ask, se
             of_nested,
         )
 
-    session_cost, head, run, trace_cost, nested = await units_of_work.read(read)
-    assert (trace_cost.amount, nested) == (15, (2 * MILLION, head.cost))
+    session_cost, head, run, recorded, nested = await units_of_work.read(read)
+    assert (recorded.cost.amount, nested) == (15, (2 * MILLION, head.cost))
     assert (session_cost.amount, session_cost.calls, session_cost.unpriced) == (10, 2, 0)
     assert (head.cost.amount, head.tokens) == (5, 2 * MILLION)
     assert run.child.total_tokens == 2 * MILLION

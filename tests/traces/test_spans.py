@@ -23,7 +23,7 @@ from sessions_app.store.traces import outbox as outboxes
 from sessions_app.store.traces.outbox import outbox
 from sessions_app.traces import adk_spans, waterfall
 from tests.fake_models import ScriptedModel, call
-from tests.pages.html import parse
+from tests.pages.html import parse, table
 from tests.sessions.faults.lost_store import fail_with_lost_store
 from tests.settable_clock import STEPS_S, Clock
 
@@ -245,11 +245,10 @@ async def test_the_trace_beside_an_event_marks_its_span_and_leads_to_others(ran)
     assert links == ["?seq=2&tab=trace", "?seq=3&tab=trace", "?seq=4&tab=trace"]
 
 
-async def test_traces_are_listed_with_model_costs(ran):
-    page = parse((await AsyncClient().get("/traces/?app=weather")).content.decode())
-    [row] = page.one("tbody").all("tr")
-    assert "ann" in row.text
-    assert [cell.text for cell in row.all("td", "number")][:2] == ["2", "0"]
+async def test_invocation_of_another_program_is_listed_with_its_model_calls(ran):
+    page = parse((await AsyncClient().get("/runs/?app=weather")).content.decode())
+    [row] = table(page)
+    assert (row["Status"], row["User"], row["Source"], row["Calls"]) == ("done", "ann", "program", "2")
     pk = await units_of_work.read(lambda: Trace.objects.get().pk)
     response = await AsyncClient().get(f"/traces/{pk}/")
     assert len(parse(response.content.decode()).all("li", "bar-row")) == 5
@@ -270,21 +269,6 @@ async def test_spans_beyond_the_limit_are_counted(ran):
     assert "5 more spans are not listed." in page.text
 
 
-async def test_the_list_of_traces_asks_the_store_a_fixed_number_of_questions(
-    ran, django_assert_max_num_queries
-):
-    from sessions_app.store.database import pagination
-
-    def read() -> None:
-        with django_assert_max_num_queries(1):
-            pagination.paginate(
-                waterfall.with_call_totals(waterfall.filter_traces(waterfall.TraceFilter("weather"))),
-                pagination.Order("-started_at"),
-            )
-
-    await units_of_work.read(read)
-
-
 async def test_the_api_sends_a_trace_with_its_stages_and_spans(ran):
     listed = (await AsyncClient().get(f"/api/v1/traces?session={ran}")).json()["items"]
     whole = (await AsyncClient().get(f"/api/v1/traces/{listed[0]['id']}")).json()
@@ -297,7 +281,7 @@ async def test_traces_and_spans_are_found_by_indexes(ran):
     """A list of traces walks the newest, and a span of an event is sought, however many there are."""
 
     def plans() -> list[str]:
-        listed = waterfall.filter_traces(waterfall.TraceFilter("weather")).order_by("-started_at", "-pk")[:51]
+        listed = waterfall.list_traces("weather").order_by("-started_at", "-pk")[:51]
         return [listed.explain(), Span.objects.filter(event_id="e").explain()]
 
     if connection.vendor != "sqlite":

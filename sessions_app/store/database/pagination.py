@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from heapq import merge
 from typing import Any, Generic, TypeVar
 
 from django.db.models import F, Field, Model, Q, QuerySet
@@ -101,12 +103,62 @@ def count_rows(rows: QuerySet[M], limit: int = MAX_COUNTED) -> int:
     return rows.order_by().values("pk")[: limit + 1].count()
 
 
+def paginate_together(
+    lists: Sequence[QuerySet[Any]],
+    order: Order,
+    cursor: str = "",
+    *,
+    size: int = PAGE_SIZE,
+    is_counted: bool = False,
+) -> Page[Any]:
+    """Return the page after a cursor of several lists that are shown as one, sorted by the order's first column.
+
+    The cursor has that of each list. One query a list, and one more a list if the rows are counted.
+
+    Raises:
+        BadInput: `cursor` is not a cursor of these lists and this order.
+    """
+    cursors = _parse_cursors(cursor, len(lists))
+    pages = [
+        [(index, row) for row in rows_after(rows, order, cursors[index])[: size + 1]]
+        for index, rows in enumerate(lists)
+    ]
+    merged = list(
+        merge(
+            *pages,
+            key=lambda entry: getattr(entry[1], order.fields[0]),
+            reverse=order.names[0].startswith("-"),
+        )
+    )
+    cursors.update({index: order.cursor(row) for index, row in merged[:size]})
+    next_cursor = make_cursor([cursors[index] for index in range(len(lists))]) if len(merged) > size else ""
+    is_only_page = not cursor and not next_cursor
+    total = len(merged) if is_only_page else sum(map(count_rows, lists)) if is_counted else None
+    return Page([row for _, row in merged[:size]], next_cursor, not cursor, total)
+
+
+def _parse_cursors(cursor: str, count: int) -> dict[int, str]:
+    """Return the cursor of each of several lists; without a cursor they are empty."""
+    try:
+        cursors = json.loads(cursor) if cursor else [""] * count
+    except (ValueError, RecursionError):
+        cursors = None
+    if not isinstance(cursors, list) or [type(part) for part in cursors] != [str] * count:
+        raise _invalid_cursor(cursor)
+    return dict(enumerate(cursors))
+
+
 def read_batches(rows: QuerySet[M], order: Order) -> Iterator[list[M]]:
     """Yield all rows in batches, as far as they are asked for."""
-    page = paginate(rows, order, size=BATCH_SIZE)
+    return follow_pages(partial(paginate, rows, order, size=BATCH_SIZE))
+
+
+def follow_pages(read_page: Callable[[str], Page[M]]) -> Iterator[list[M]]:
+    """Yield the rows of the pages that a function returns for their cursors, as far as they are asked for."""
+    page = read_page("")
     yield page.rows
     while page.next:
-        page = paginate(rows, order, page.next, size=BATCH_SIZE)
+        page = read_page(page.next)
         yield page.rows
 
 
@@ -167,7 +219,11 @@ def _parse_cursor(rows: QuerySet[M], order: Order, cursor: str) -> list[Any]:
             return [_check_value(value, field) for value, field in zip(values, fields, strict=True)]
     except (ValueError, RecursionError):
         pass
-    raise BadInput(
+    raise _invalid_cursor(cursor)
+
+
+def _invalid_cursor(cursor: str) -> BadInput:
+    return BadInput(
         f"{cursor!r} is not a valid cursor of this list.", hint="Open the list again from its first page."
     )
 

@@ -19,8 +19,9 @@ from sessions_app.store.models.derived import (
     TrendBucket,
 )
 from sessions_app.store.models.runs import (
+    DURATION,
+    HAS_NO_RUN,
     LOG_LEVELS,
-    RUN_DURATION,
     UNCOUNTED,
     UNINDEXED_NESTED,
     LogRecord,
@@ -67,9 +68,10 @@ from sessions_app.store.models.state import (
 )
 
 __all__ = [
+    "DURATION",
+    "HAS_NO_RUN",
     "LOG_LEVELS",
     "NOT_WITHDRAWN",
-    "RUN_DURATION",
     "STATE_ROWS",
     "UNCHECKED",
     "UNCOUNTED",

@@ -10,12 +10,12 @@ from django.db import models
 
 from sessions_app.store.models.sessions import AgentSession
 
-RUN_DURATION = models.Func(
+DURATION = models.Func(
     models.F("finished_at") - models.F("started_at"),
     template="coalesce(%(expressions)s, 0.0)",  # a parameter would keep SQLite from using the index
     output_field=models.FloatField(),
 )
-"""Seconds that a run took; 0 until it ends, and if it never started. It has an index."""
+"""Seconds that a run or invocation took; 0 until it ends, and if it never started. It has indexes."""
 
 
 class RuntimeProcess(models.Model):
@@ -98,7 +98,8 @@ class Run(models.Model):
                 condition=~models.Q(error_type=""),
             ),
             models.Index(fields=["session"], condition=models.Q(status="waiting"), name="run_waiting"),
-            models.Index(RUN_DURATION, models.F("id"), name="run_by_duration"),
+            models.Index(fields=["session", "invocation_id"], name="run_of_invocation"),
+            models.Index(DURATION, models.F("id"), name="run_by_duration"),
         ]
 
 
@@ -242,6 +243,9 @@ class LogRecord(models.Model):
 UNCOUNTED = models.Q(finished_at__gt=models.F("counted_until"))
 """Condition: an invocation has ended and is not part of the trends yet. It has a partial index."""
 
+HAS_NO_RUN = models.Q(own_status__gt="")
+"""Condition: the list of runs shows the invocation, as it has no run. It has partial indexes."""
+
 
 class Trace(models.Model):
     """The stages of an invocation with their times, as the recorder observed them."""
@@ -258,6 +262,9 @@ class Trace(models.Model):
     SEQUENCE_STOPPED = "sequence stopped"
     """Stage at which an answer continued an agent, but not the agents that come after it."""
 
+    FAILED = "failed"
+    """Last stage of an invocation that ended with an exception."""
+
     CUT_OFF = "cut off"
     """Last stage of an invocation that was cancelled or whose process ended."""
 
@@ -271,6 +278,12 @@ class Trace(models.Model):
     counted_until = models.FloatField(
         default=0.0, db_default=0.0, help_text="Its end when it was last added to the trends; 0: never."
     )
+    own_status = models.CharField(
+        max_length=16,
+        default="",
+        db_default="",
+        help_text="`Run.Status` of an invocation of another program; empty: it has a run, or is in a realm.",
+    )
 
     class Meta:
         constraints = [
@@ -279,6 +292,8 @@ class Trace(models.Model):
         indexes = [
             models.Index(fields=["-started_at", "-id"], name="trace_newest"),
             models.Index(fields=["id"], name="trace_uncounted", condition=UNCOUNTED),
+            models.Index(fields=["-started_at", "-id"], name="own_trace_newest", condition=HAS_NO_RUN),
+            models.Index(DURATION, models.F("id"), name="own_trace_by_duration", condition=HAS_NO_RUN),
         ]
 
     @property

@@ -21,7 +21,7 @@ from sessions_app.store.database.statements import (
     open_statements,
 )
 from sessions_app.store.index import index_backlog
-from sessions_app.store.models import ModelCall, ModelPiece, NestedRun, Span, Trace
+from sessions_app.store.models import HAS_NO_RUN, ModelCall, ModelPiece, NestedRun, Run, Span, Trace
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.traces.content_store import Piece
 
@@ -53,6 +53,9 @@ UPDATED_COLUMNS = (
 )
 """Columns of a model call that change while it goes on."""
 
+ENDED_STATUS = {Trace.FAILED: Run.Status.FAILED, Trace.CUT_OFF: Run.Status.CANCELLED}
+"""Status of an invocation without a run, by its last stage; others are done."""
+
 _FIND_CALL = "SELECT id FROM sessions_app_modelcall WHERE session_id = %s AND ref = %s"
 _LAST_NUMBER = "SELECT max(number) FROM sessions_app_modelcall WHERE session_id = %s AND invocation_id = %s"
 _NEW_VALUES = ", ".join(f"{name} = %s" for name in UPDATED_COLUMNS)
@@ -60,7 +63,11 @@ _UPDATE_CALL = f"UPDATE sessions_app_modelcall SET {_NEW_VALUES} WHERE id = %s" 
 _FIND_TRACE = (
     "SELECT id, trace_id, stages FROM sessions_app_trace WHERE session_id = %s AND invocation_id = %s"
 )
-_UPDATE_TRACE = "UPDATE sessions_app_trace SET stages = %s, trace_id = %s, finished_at = %s WHERE id = %s"
+_FIND_RUN = "SELECT 1 FROM sessions_app_run WHERE session_id = %s AND invocation_id = %s"
+_UPDATE_TRACE = (
+    "UPDATE sessions_app_trace SET stages = %s, trace_id = %s, finished_at = %s,"
+    " own_status = CASE WHEN own_status = '' THEN '' ELSE %s END WHERE id = %s"
+)
 _FIND_SPAN = (
     "SELECT 1 FROM sessions_app_span WHERE session_id = %s AND invocation_id = %s AND started_ns = %s"
     " AND ended_ns = %s AND trace_id = %s AND span_id = %s"
@@ -103,6 +110,7 @@ def save_stages(
         return True
     entries = [[stage.name, stage.at, scopes.clean_error(stage.of)] for stage in stages]
     finished_at = stages[-1].at if stages[-1].is_last else None
+    status = _invocation_status(stages[-1])
     with open_statements() as cursor:
         session_pk = _find_session(cursor, key)
         if session_pk is None:
@@ -113,9 +121,11 @@ def save_stages(
             before = json.loads(stored)
             # a retried write may be stored already
             entries = before + [stage for stage in entries if stage not in before]
-            values = (scopes.dumps(entries[:MAX_STAGES]), trace_id or known_id, finished_at, pk)
+            values = (scopes.dumps(entries[:MAX_STAGES]), trace_id or known_id, finished_at, status, pk)
             cursor.execute(_UPDATE_TRACE, values)
         else:
+            identity = session_pk, invocation_id
+            is_listed = not key.realm and cursor.first_rows((_FIND_RUN, identity)) == [None]
             trace = Trace(
                 session_id=session_pk,
                 invocation_id=invocation_id,
@@ -125,12 +135,23 @@ def save_stages(
                 finished_at=finished_at,
                 stages=scopes.dumps(entries[:MAX_STAGES]),
                 counted_until=0.0,
+                own_status=status if is_listed else "",
             )
             _insert_row(cursor, trace)
     if finished_at is not None:
         index_backlog.recheck(session_pk, invocation_id)
     change_notification.notify_after_commit()
     return True
+
+
+def _invocation_status(last_stage: StageRecord) -> str:
+    """Return the status of an invocation by the last of its stages."""
+    return ENDED_STATUS.get(last_stage.name, Run.Status.DONE) if last_stage.is_last else Run.Status.RUNNING
+
+
+def note_run(session_pk: int, invocation_id: str) -> None:
+    """Note that an invocation has a run: the list of runs does not show its trace beside it."""
+    Trace.objects.filter(HAS_NO_RUN, session=session_pk, invocation_id=invocation_id).update(own_status="")
 
 
 def close_unfinished(at: float, **of: Any) -> None:
