@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import template
+from django.core.paginator import Page
+from django.template import Context
 
 from evals_app.metrics.config import read_thresholds
 from evals_app.metrics.gate_config import option_name
@@ -14,10 +16,28 @@ from evals_app.metrics.metric import metric_label
 from evals_app.metrics.score_text import format_score
 from evals_app.models import EvalRun
 from evals_app.variants.variant import read_run_variant
+from sessions_app.tables.table import number_pages
 
 register = template.Library()
 
+OPENED = ("attempt", "case", "saved")
+"""Parameters of what is open on a page of cases, or was just saved."""
+
 register.filter("score", format_score)
+
+
+@register.inclusion_tag("devui/components/pager.html", takes_context=True)
+def case_pager(context: Context, page: Page[Any]) -> dict[str, Any]:
+    """`{% case_pager cases %}`: links to the pages of cases before and after one, with the filters of the address."""
+
+    def page_url(number: int) -> str:
+        query = context["request"].GET.copy()
+        for name in OPENED:
+            query.pop(name, None)
+        query["page"] = str(number)
+        return f"?{query.urlencode()}"
+
+    return {**number_pages(page, page_url), "label": "Pages of cases"}
 
 
 @register.filter

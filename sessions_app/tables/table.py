@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from django.conf import settings
+from django.core.paginator import Page as NumberedPage
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.template.loader import render_to_string
@@ -87,6 +88,21 @@ def _template_pieces(template: str, names: tuple[str, ...], static_url: str) -> 
     """Return a template's text, and at every second place the name of a variable. Icons depend on `static_url`."""
     placeholders = {name: SafeString(f"{_PLACEHOLDER}{name}{_PLACEHOLDER}") for name in names}
     return render_to_string(template, placeholders).split(_PLACEHOLDER)
+
+
+def number_pages(page: NumberedPage[Any], url: Callable[[int], str]) -> dict[str, Any]:
+    """Return what the template of a pager needs for one of numbered pages.
+
+    Args:
+        url: returns the address of the page with a number.
+    """
+    return {
+        "page": page,
+        "first_url": url(page.number - 1) if page.has_previous() else "",
+        "next_url": url(page.number + 1) if page.has_next() else "",
+        "first_label": "Previous",
+        "next_label": "Next",
+    }
 
 
 class SortKey(NamedTuple):
@@ -448,11 +464,7 @@ class Arrangement(Generic[R]):
             "table": self,
             "rows": self.draw(page.object_list),
             "count_label": self.count_label(len(rows)),
-            "page": page,
-            "first_url": self.query(page=str(page.number - 1)) if page.has_previous() else "",
-            "next_url": self.query(page=str(page.number + 1)) if page.has_next() else "",
-            "first_label": "Previous",
-            "next_label": "Next",
+            **number_pages(page, lambda number: self.query(page=str(number))),
         }
 
     def draw(self, rows: Iterable[R], *, in_place: bool = False) -> list[SafeString]:
