@@ -50,6 +50,23 @@ def in_dialog(url: str) -> SafeString:
 
 
 @register.simple_tag
+def polling(url: str, target: str = "", *, at_once: bool = False, **parameters: str) -> SafeString:
+    """`<div {% polling url %}>`: an element that is loaded again every two seconds while the page is visible.
+
+    It replaces itself, or the content of the element that the selector `target` names; with `at_once` also when it
+    appears. Other arguments are parameters of the address.
+    """
+    query = f"?{urlencode(parameters)}" if parameters else ""
+    swap = (
+        format_html('hx-target="{}"', target)
+        if target
+        else SafeString('hx-target="this" hx-swap="outerHTML"')
+    )
+    trigger = "load, poll from:body" if at_once else "poll from:body"
+    return format_html('hx-get="{}" hx-trigger="{}" {} data-quiet', url + query, trigger, swap)
+
+
+@register.simple_tag
 def icon_link(icon: str, label: str, url: str, *, dialog: bool = False, **how: Any) -> SafeString:
     """`{% icon_link "fork" "Fork from here" url dialog=True %}`: a link with an icon and an accessible label.
 
