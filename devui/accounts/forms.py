@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, cast
 
@@ -31,14 +32,19 @@ class TokenForm(forms.Form):
 
 
 class RoleForm(forms.Form):
-    """A role, in every app or, if `apps` names any, only in these."""
+    """A role, in every app or, if `apps` names any of the known apps, only in these."""
 
     role = forms.TypedChoiceField(choices=Role.choices, coerce=lambda value: Role(int(value)), label="Role")
-    apps = forms.CharField(required=False, max_length=2_000, label="Apps")
+    apps = forms.MultipleChoiceField(
+        required=False,
+        label="Apps",
+        error_messages={"invalid_choice": "There is no app %(value)r. Select apps of the list."},
+    )
 
-    def clean_apps(self) -> list[str]:
-        """Return the names, which commas separate."""
-        return [name.strip() for name in self.cleaned_data["apps"].split(",") if name.strip()]
+    def __init__(self, *args: Any, known_apps: Sequence[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = cast(forms.MultipleChoiceField, self.fields["apps"])
+        field.choices = [(name, name) for name in known_apps]
 
 
 class NewUserForm(RoleForm):

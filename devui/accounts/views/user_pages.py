@@ -15,6 +15,7 @@ from devui.accounts.forms import NewUserForm, RoleForm
 from sessions_app.forms.query import PageQuery
 from sessions_app.http import note_object, render_partial
 from sessions_app.roles import Role
+from sessions_app.sessions import overview
 from sessions_app.store.database import pagination, units_of_work
 from sessions_app.store.errors import BadInput, DevUIError
 
@@ -24,8 +25,8 @@ LIST, PAGE = "devui/accounts/users.html", "devui/accounts/user.html"
 async def list_users(request: HttpRequest) -> HttpResponse:
     """List the users; on POST create one, and show its generated password this once."""
     if request.method != "POST":
-        return await units_of_work.read(_list_page, request, NewUserForm(initial={"role": Role.READER.value}))
-    form, password = NewUserForm(request.POST), ""
+        return await units_of_work.read(_list_page, request)
+    form, password = NewUserForm(request.POST, known_apps=await units_of_work.read(overview.app_names)), ""
     if form.is_valid():
         values = form.cleaned_data
         note_object(request, values["name"])
@@ -51,7 +52,7 @@ async def show_user(request: HttpRequest, name: str) -> HttpResponse:
         return await units_of_work.read(_user_page, request, name)
     user = await units_of_work.read(users.find_user, name)
     action = request.POST.get("action", "")
-    form = RoleForm(request.POST)
+    form = RoleForm(request.POST, known_apps=await units_of_work.read(_role_apps, user))
     if action == "role":
         if not await _set_role(user, form):
             return await units_of_work.read(_user_page, request, name, form, status=422)
@@ -81,10 +82,17 @@ async def _set_role(user: User, form: RoleForm) -> bool:
     return not form.errors
 
 
-def _list_page(request: HttpRequest, form: NewUserForm, status: int = 200) -> HttpResponse:
+def _role_apps(user: User) -> list[str]:
+    """Return the names of all apps, and of those in which a user has a role."""
+    names = user.memberships.exclude(app="").values_list("app", flat=True)
+    return sorted({*overview.app_names(), *names})
+
+
+def _list_page(request: HttpRequest, form: NewUserForm | None = None, status: int = 200) -> HttpResponse:
     table = user_columns.TABLE.arrange(request)
     before = PageQuery(request.GET).read()["before"]
     page = pagination.paginate(_users_with_roles(), table.order, before, is_counted=True)
+    form = form or NewUserForm(initial={"role": Role.READER.value}, known_apps=overview.app_names())
     context = {**table.page_context(page, page.rows), "form": form}
     return render_partial(request, LIST, context, partial="users", status=status)
 
@@ -112,7 +120,10 @@ def _user_page(
         "roles": roles,
         "is_linked": user.oidc_accounts.exists(),
         "is_self": person is not None and person.user_pk == user.pk,
-        "form": form or RoleForm(initial={"role": roles[0].role if roles else Role.READER.value}),
+        "form": form
+        or RoleForm(
+            initial={"role": roles[0].role if roles else Role.READER.value}, known_apps=_role_apps(user)
+        ),
         **more,
     }
     return render(request, PAGE, context, status=status)
