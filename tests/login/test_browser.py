@@ -65,6 +65,7 @@ def test_sign_in_browse_and_sign_out(open_window: OpenWindow, server: str):
     expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
     page.evaluate("""() => {
         localStorage.setItem("devui.session.hits", '["/sessions/?q=rain", "/sessions/id/1/ Rain in Rome"]');
+        localStorage.setItem("devui.messages.weather", '["My password is hunter2"]');
         localStorage.setItem("devui-theme", "dark");
     }""")
     page.get_by_role("button", name="Sign out").click()

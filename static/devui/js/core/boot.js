@@ -3,8 +3,12 @@ try {
   const theme = localStorage.getItem("devui-theme");
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
   if (localStorage.getItem("devui.session.timeline") === "everything") document.documentElement.dataset.timeline = "everything";
-  // The hits of the last search quote sessions: they are not left to the next person who signs in.
-  if ("signIn" in document.currentScript.dataset) localStorage.removeItem("devui.session.hits");
+  // The messages that a person has sent, and the hits of the last search, which quote sessions, are not left to the next person who signs in.
+  if ("signIn" in document.currentScript.dataset) {
+    for (const name of Object.keys(localStorage)) {
+      if (name === "devui.session.hits" || name.startsWith("devui.messages.")) localStorage.removeItem(name);
+    }
+  }
 } catch {
   // Storage is not available: the page follows the system, and a timeline shows the conversation.
 }

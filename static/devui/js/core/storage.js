@@ -3,7 +3,7 @@
 
 import { waitForRelease } from "./press.js";
 
-/** Names of the stored settings. `boot.js` reads the theme and the timeline's mode, and deletes the hits, before any module is loaded. */
+/** Names of the stored settings. `boot.js` reads the theme and the timeline's mode, and deletes hits and messages on the sign-in page, before any module is loaded. */
 export const NAMES = {
   theme: "devui-theme",
   folded: "devui.session.folded",
