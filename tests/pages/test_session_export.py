@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
+from sessions_app.sessions import judgements
 from sessions_app.transfer import html_page
 from tests.pages.html import parse
 from tests.timeline.story import Story
@@ -56,3 +57,22 @@ def test_long_session_notes_the_events_that_are_left_out():
         True,
         True,
     ]
+
+
+def test_judgements_of_answers_are_exported_with_their_notes():
+    story = Story()
+    story.asks("Weather?")
+    story.says("Sunny.")
+    story.says("Rainy.")
+    judgements.judge(story.pk, 2, "bad", f"{HOSTILE} My key is sk-1234567890abcdef.", person="ann")
+    judgements.judge(story.pk, 3, "good")
+    judgements.judge(story.pk, 1, "good")
+    judgements.withdraw(story.pk, 1)
+    markup = html_page.session_html(story.session)
+    marks = [" ".join(mark.text.split()) for mark in parse(markup.encode()).all("div", css="mark")]
+    assert [
+        mark.startswith(start)
+        for mark, start in zip(marks, ["Judged bad by ann, ", "Judged good, "], strict=True)
+    ]
+    assert HOSTILE in marks[0]
+    assert "sk-1234567890abcdef" not in markup
