@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 
-from sessions_app.forms.query import QueryForm
+from sessions_app.forms.query import MAX_QUERY_CHARACTERS, QueryForm
 from sessions_app.presentation.schema_form import parse_json_input
 from sessions_app.store import scopes
 from sessions_app.store.ids import ID_BYTES
@@ -14,7 +14,9 @@ from sessions_app.store.models import Scope
 
 
 class StateQuery(QueryForm):
-    """App and user whose state is shown, and pagination cursors of their keys."""
+    """App and user whose state is shown, search for a key and its value, and pagination cursors of the keys."""
+
+    q = forms.CharField(required=False, max_length=MAX_QUERY_CHARACTERS)
 
     app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -12,12 +13,13 @@ from sessions_app.forms.state import HistoryQuery, JsonPieceQuery, StateQuery, W
 from sessions_app.http import json_text, render_partial
 from sessions_app.lookup import find_session
 from sessions_app.presentation import json_tree
+from sessions_app.search.query.parsing import parse
 from sessions_app.sessions import listing, overview
 from sessions_app.state import shared_state
 from sessions_app.state.key_changes import truncate
 from sessions_app.state.key_history import read_key_history
 from sessions_app.store import realms
-from sessions_app.store.errors import NotFound
+from sessions_app.store.errors import BadInput, NotFound
 from sessions_app.store.models import AgentSession, Scope, StateChange
 from sessions_app.store.state import drift, history
 
@@ -32,7 +34,7 @@ def index(request: HttpRequest) -> HttpResponse:
     """Show the state and newest sessions of an app or of its user. Without an app, list apps to choose from."""
     query = StateQuery(request.GET).read()
     app, user = query["app"], query["user"]
-    context: dict[str, Any] = {"app": app, "user": user, "apps": overview.app_names()}
+    context: dict[str, Any] = {"app": app, "user": user, "apps": overview.app_names(), **_search(query)}
     if not app:
         choices = (
             {"apps_of_user": shared_state.list_user_apps(user)}
@@ -50,7 +52,7 @@ def index(request: HttpRequest) -> HttpResponse:
         PAGE,
         {
             **context,
-            "is_known": app in context["apps"] or bool(users) or any(board.owner_id for board in boards),
+            "is_known": app in context["apps"] or bool(users) or any(board.owner for board in boards),
             "boards": boards,
             "most_counted": history.WRITES_COUNTED,
             "users": users,
@@ -58,6 +60,18 @@ def index(request: HttpRequest) -> HttpResponse:
             "sessions": newest[:SESSIONS_SHOWN],
         },
     )
+
+
+def _search(query: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the shared keys that a query finds, or why it finds none."""
+    text = query["q"].strip()
+    try:
+        return {
+            "state_query": text,
+            "found": shared_state.find_keys(parse(text), query["app"], query["user"]) if text else None,
+        }
+    except BadInput as problem:
+        return {"state_query": text, "problem": problem}
 
 
 def key_history(request: HttpRequest, pk: int) -> HttpResponse:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
@@ -9,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 from sessions_app.sessions import state_edits
 from sessions_app.state import shared_state
 from sessions_app.store.events.attribution import Writer
-from sessions_app.store.models import StateChange
+from sessions_app.store.models import AgentSession, AppState, StateChange
 from sessions_app.store.sessions import writes
 from sessions_app.store.state.points import FEW_KEYS
 from tests.pages.client import Get
@@ -35,12 +37,14 @@ def newest(key: str) -> StateChange:
 def test_state_page_finds_sessions_by_key_and_value(get: Get):
     Story(initial={"user:units": "metric"})
     page = get("/state/?app=weather&user=ann")
-    assert page.one("h2", id="find-title").text == "Find sessions of ann in weather by state"
+    assert page.one("h2", id="find-title").text == "Find state of ann in weather by key and value"
     assert page.one("label", for_="state-query").text == "Key and value"
     form = page.one("form", aria_labelledby="find-title")
     fields = {field.attrs["name"]: field.attrs.get("value") for field in form.all("input")}
-    assert fields == {"app": "weather", "user": "ann", "q": None}
-    address = f"{form.attrs['action']}?app=weather&user=ann&q="
+    assert fields == {"app": "weather", "user": "ann", "q": ""}
+    sessions_button = form.all("button")[1]
+    assert sessions_button.text == "Find sessions"
+    address = f"{sessions_button.attrs['formaction']}?app=weather&user=ann&q="
     assert len(get(f"{address}user:units+=+metric").one("tbody").all("tr")) == 1
     assert "No session matches" in get(f"{address}user:units+=+imperial").text
 
@@ -82,7 +86,7 @@ def test_a_key_outlives_the_session_that_wrote_it(get: Get):
 def test_removed_key_is_not_on_the_board(get: Get):
     Story(initial={"app:a": 1, "app:b": 2})
     change = newest("a")
-    shared_state.AppState.objects.filter(key="a").delete()
+    AppState.objects.filter(key="a").delete()
     assert boards(get("/state/?app=weather"))["Everyone in weather"] == ["app:b"]
     assert change.pk
 
@@ -310,3 +314,69 @@ def test_rows_and_sessions_lead_to_the_pages_of_their_user_and_app(get: Get):
     ]
     page = get(f"/sessions/id/{story.pk}/")
     assert page.all("a", href="/state/?app=a%2Fb&user=x%26y")
+
+
+FOUND = {
+    "app:limit = 3": {"Everyone in weather": ["app:limit"]},
+    "app:limit > 3": {"Everyone in writer": ["app:limit"]},
+    "user:home->city ~ os": {"User ann in weather": ["user:home"]},
+    "key:user:home": {"User ann in weather": ["user:home"], "User ben in weather": ["user:home"]},
+    "user:home != nowhere": {"User ann in weather": ["user:home"], "User ben in weather": ["user:home"]},
+    "app:home = 3": {},
+}
+
+
+@pytest.mark.parametrize("query", FOUND)
+def test_shared_values_are_found_though_no_session_reads_them(get: Get, query: str):
+    Story("s1", {"app:limit": 3, "user:home": {"city": "Oslo"}, "user:other": 1})
+    Story("s2", {"user:home": "Rome"}, user="ben")
+    Story("s3", {"app:limit": 4}, app="writer")
+    Story("s4", {"app:limit": 3, "user:home": {"city": "Oslo"}}, realm="eval/1")
+    AgentSession.objects.all().delete()
+    page = get(f"/state/?{urlencode({'q': query})}")
+    assert boards(page) == FOUND[query]
+    assert page.one("input", id="state-query").attrs["value"] == query
+    assert FOUND[query] or "No shared key has this value now." in page.text
+
+
+def test_found_key_leads_to_its_owner_and_history(get: Get):
+    Story("s1", {"user:home": "Oslo"})
+    page = get("/state/?q=user:home+%3D+Oslo")
+    link = next(link for link in page.all("a") if "ann" in link.text)
+    assert boards(get(link.attrs["href"]))["User ann"] == ["user:home"]
+    assert "Oslo" in get(page.one("a", css="row-link", title="History").attrs["href"]).text
+
+
+def test_search_for_shared_values_keeps_to_the_chosen_app_and_user(get: Get):
+    for app in ("weather", "writer"):
+        for user in ("ann", "ben"):
+            Story("s1", {"user:home": "Oslo", "app:limit": 3}, app=app, user=user)
+    found = get("/state/?app=writer&user=ben&q=user:home+%3D+Oslo").one("div", role="status")
+    assert list(boards(found)) == ["User ben in writer"]
+    found = get("/state/?app=writer&user=ben&q=app:limit+%3D+3").one("div", role="status")
+    assert list(boards(found)) == ["Everyone in writer"]
+
+
+def test_search_lists_a_bounded_number_of_keys(get: Get):
+    for number in range(shared_state.MAX_FOUND + 1):
+        Story("s1", {"user:home": "Oslo"}, user=f"u{number:02}")
+    page = get("/state/?q=key:user:home")
+    assert len(boards(page)) == shared_state.MAX_FOUND
+    assert "More keys match." in page.text
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("tier = gold", "'tier' is a key of sessions"),
+        ("key:tier", "'tier' is a key of sessions"),
+        ("rain", "Shared values are found by one key."),
+        ("app:a = 1 app:b = 2", "Shared values are found by one key."),
+        ("-app:a = 1", "Shared values are found by one key."),
+        ("app:a ever", "Shared values are found by one key."),
+        ("app:a =", "The value after '=' is missing."),
+        ('app:b = "<i>"', "No shared key has this value now."),
+    ],
+)
+def test_search_that_no_shared_key_can_match_says_why(get: Get, query: str, message: str):
+    assert message in get(f"/state/?{urlencode({'app': 'weather', 'q': query})}").text

@@ -92,7 +92,7 @@ def _find_sessions(term: StateTerm, tail: UnindexedTail, *, is_now: bool) -> Ses
     if owners is None:
         return test
     if is_now:
-        rows = _current_rows(term).filter(owner__in=keys_subquery(owners))
+        rows = current_rows(term).filter(owner__in=keys_subquery(owners))
         owners = set(rows.values_list("owner", flat=True))
     if term.scope is Scope.SESSION or not owners:
         return owners
@@ -107,13 +107,13 @@ def _compares_value(term: StateTerm) -> bool:
 
 def _holds_now(term: StateTerm) -> Q:
     """Return the condition that the value which the session reads now matches the term."""
-    rows = _current_rows(term)
+    rows = current_rows(term)
     if term.scope is Scope.SESSION:
         return Q(Exists(rows.filter(owner=OuterRef("pk"))))
     return Q(Exists(outer_session_owner(term.scope).filter(Exists(rows.filter(owner=OuterRef("pk"))))))
 
 
-def _current_rows(term: StateTerm) -> QuerySet[Any]:
+def current_rows(term: StateTerm) -> QuerySet[Any]:
     """Return the current state rows that match a term. For a whole key no value is read."""
     rows = STATE_ROWS[term.scope]._default_manager.filter(key_id=scopes.key_id(term.key))
     return rows.filter(value_condition(term)) if _compares_value(term) else rows
