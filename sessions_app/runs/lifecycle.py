@@ -173,7 +173,8 @@ def record_invocation(run_id: str, invocation_id: str) -> None:
     """Store the invocation id of an active run."""
     with transaction.atomic():
         if update_runs(Run.objects.filter(pk=run_id, status__in=Run.ACTIVE), invocation_id=invocation_id):
-            traces.note_run(Run.objects.get(pk=run_id).session_id, invocation_id)
+            run = Run.objects.only("session").get(pk=run_id)
+            traces.note_run(run.session_id, invocation_id)
 
 
 def finish(
