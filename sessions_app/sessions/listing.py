@@ -78,6 +78,11 @@ class SessionFilter:
         return self.realm or (realms.ATTEMPT if self.query.wants_evals else "")
 
 
+def list_newest_sessions(app_name: str, user_id: str = "") -> QuerySet[AgentSession]:
+    """Return the sessions of an app, or of a user in it, newest update first."""
+    return list_sessions(SessionFilter(app_name, user_id)).order_by("-updated_at", "-pk")
+
+
 def list_sessions(
     filters: SessionFilter, search: session_queries.Search | None = None
 ) -> QuerySet[AgentSession]:

@@ -60,7 +60,7 @@ async def agent(request: HttpRequest, app_name: str) -> HttpResponse:
 
 def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None) -> HttpResponse:
     agent = overview.require_agent(app_name)
-    newest = listing.list_sessions(listing.SessionFilter(app=app_name)).order_by("-updated_at", "-pk")
+    newest = listing.list_newest_sessions(app_name)
     sessions = list(invocation_path.annotate_last_invocation(newest)[:SESSIONS_SHOWN])
     root = configured_folder()
     tree = prepare_description(agent.tree, str(root.root) if root else "") if agent.tree else None

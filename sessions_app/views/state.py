@@ -46,7 +46,6 @@ def index(request: HttpRequest) -> HttpResponse:
     if user:
         boards.insert(0, shared_state.user_keys(app, user, query["after_user"]))
     users, are_more = shared_state.users_with_state(app)
-    newest = listing.list_sessions(listing.SessionFilter(app, user)).order_by("-updated_at", "-pk")
     return render(
         request,
         PAGE,
@@ -57,7 +56,7 @@ def index(request: HttpRequest) -> HttpResponse:
             "most_counted": history.WRITES_COUNTED,
             "users": users,
             "are_more_users": are_more,
-            "sessions": newest[:SESSIONS_SHOWN],
+            "sessions": listing.list_newest_sessions(app, user)[:SESSIONS_SHOWN],
         },
     )
 

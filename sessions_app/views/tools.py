@@ -90,8 +90,7 @@ def _format_result(result: Any) -> str:
 
 def _find_tool(app_name: str, name: str, agent_name: str) -> tuple[list[AgentSession], CallableTool]:
     agent = overview.require_agent(app_name)
-    newest = listing.list_sessions(listing.SessionFilter(app=app_name)).order_by("-updated_at", "-pk")
-    sessions = list(newest[:SESSIONS_OFFERED])
+    sessions = list(listing.list_newest_sessions(app_name)[:SESSIONS_OFFERED])
     callable_tool = find_callable_tool(agent.tree, sessions, name, agent_name) if agent.tree else None
     if callable_tool is None:
         raise NotFound(
