@@ -9,6 +9,9 @@ from typing import Any
 
 Json = Mapping[str, Any]
 
+ROWS_READ = 500
+"""Newest rows of each table that are read for a batch."""
+
 
 class TurnPart(StrEnum):
     """Role of an event in its turn. `NONE`: it has only state or signals."""

@@ -14,59 +14,45 @@ from django.db.models.functions import Greatest, Length, Substr
 
 from sessions_app.agents.folder import initial_state_fault
 from sessions_app.problems.evidence import (
-    DeclaredTool,
+    ROWS_READ,
     EventEvidence,
     Evidence,
     KeyWrite,
     LoggedError,
-    ModelRequest,
-    ResultForm,
     RunEvidence,
     Stage,
     SummarizedCall,
     TempKey,
-    ToolCall,
     ToolResult,
     TurnPart,
     UntrackedChange,
 )
 from sessions_app.problems.failures import FINISH_REASONS
+from sessions_app.problems.request_queries import previous_requests, read_requests, read_unused_tools
 from sessions_app.problems.state_evidence import StateEvidence
 from sessions_app.problems.state_queries import read_state_evidence
+from sessions_app.problems.tool_use import read_results, read_tool_use
 from sessions_app.store import scopes
-from sessions_app.store.events.call_pairing import CallPairing
-from sessions_app.store.events.content import RETRIED_ERROR, function_calls, function_responses
 from sessions_app.store.events.summary import CANCELLED, CUT_OFF, FAILURE_IN_SUMMARY
 from sessions_app.store.events.superseded_events import find_superseded_ranges
 from sessions_app.store.models import (
     AgentSession,
     Event,
     LogRecord,
-    ModelCall,
-    ModelPiece,
     NestedRun,
     Run,
     Scope,
-    SessionTrait,
     StateChange,
     TempWrite,
     Trace,
     UntrackedKey,
 )
-from sessions_app.store.traces.content_store import read_members
-from sessions_app.traces.model_calls import leaf_names
 
 EARLIER_EVENTS = 500
 """Events before the batch that are read of its invocations."""
 
 LARGE_EVENT = 200_000
 """Characters from which the arguments and results of an event are not read."""
-
-ROWS_READ = 500
-"""Newest rows of each table that are read for a batch."""
-
-CACHES_READ = 5
-"""Lost caches of a batch whose contents are compared."""
 
 VALUE_READ = 2_000
 """Characters of a state value that are read to compare it."""
@@ -77,15 +63,8 @@ LOG_MESSAGE_READ = 2_000
 RECORDER_LOGGER = "devui"
 """Logger of the records that the recorder itself adds."""
 
-AGENTS_READ = 50
-TOOL_LISTS_READ = 20
-TOOL_LEVELS = 4
-
 NO_REPLY_FLAGS = {"turnComplete", "interrupted", CANCELLED}
 """Flags of events of a live connection or a cancelled invocation, which are no replies."""
-
-TRANSFER = "transfer_to_agent"
-"""Tool that ADK adds itself, so it is never reported as unused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +123,7 @@ def _build_evidence(
     by_invocation: defaultdict[str, list[Event]] = defaultdict(list)
     for event in events:
         by_invocation[event.invocation_id].append(event)
-    requests = _read_requests(session, of_batch) if ids else {}
+    requests = read_requests(session, of_batch) if ids else {}
     runs = _read_runs(Run.objects.filter(**of_batch)) if ids else {}
     traces = _group_rows(
         Trace.objects.filter(**of_batch).values_list("invocation_id", "pk", "stages")[:ROWS_READ]
@@ -160,7 +139,7 @@ def _build_evidence(
     temp = _read_temp_keys(session)
     for invocation_id in ids:
         invocation_events = by_invocation[invocation_id]
-        calls, results = _read_tool_use(invocation_events, wires)
+        calls, results = read_tool_use(invocation_events, wires)
         yield Evidence(
             app_name=session.app_name,
             invocation_id=invocation_id,
@@ -168,7 +147,7 @@ def _build_evidence(
             calls=calls,
             results=[*results, *nested.get(invocation_id, ())],
             requests=requests.get(invocation_id, ()),
-            previous_requests=_previous_requests(requests, invocation_id),
+            previous_requests=previous_requests(requests, invocation_id),
             runs=runs.get(invocation_id, ()),
             stages=[
                 _read_stage(stage) for _, stages in traces[invocation_id] for stage in json.loads(stages)
@@ -204,7 +183,7 @@ def _session_evidence(session: AgentSession) -> Evidence:
         app_name=session.app_name,
         runs=runs.get("", ()),
         writes=_read_seeds(session),
-        unused_tools=_read_unused_tools(session),
+        unused_tools=read_unused_tools(session),
         initial_state_fault=_initial_state_fault(session),
     )
 
@@ -274,15 +253,6 @@ def _event_evidence(event: Event, wires: Mapping[int, dict[str, Any]]) -> EventE
     )
 
 
-def _read_calls(event: Event, wires: Mapping[int, dict[str, Any]]) -> Iterator[ToolCall]:
-    full_calls = function_calls(wires.get(event.seq, {}))
-    for index, call in enumerate(event.decoded_summary["calls"] or ()):
-        args = full_calls[index].get("args") or {} if index < len(full_calls) else None
-        if args is not None and not isinstance(args, dict):
-            args = None
-        yield ToolCall(event.seq, event.event_id, event.author, call["id"], call["name"], args)
-
-
 def _read_summarized_calls(session: AgentSession, last_seq: int) -> list[SummarizedCall]:
     """Return the calls of the newest events that a compaction before `last_seq` summarized."""
     ranges = find_superseded_ranges(session, 0)
@@ -294,27 +264,9 @@ def _read_summarized_calls(session: AgentSession, last_seq: int) -> list[Summari
     summary_seqs = {event.seq: ranges.first_compacted_by(event) for event in events}
     summarized = [event for event in events if summary_seqs[event.seq]]
     wires = _read_wires(summarized)
-    calls, results = _read_tool_use(summarized, wires)
+    calls, results = read_tool_use(summarized, wires)
     responses = {result.call: result.response for result in results}
     return [SummarizedCall(call, summary_seqs[call.seq], responses.get(call)) for call in calls]
-
-
-def _read_tool_use(
-    events: Iterable[Event], wires: Mapping[int, dict[str, Any]]
-) -> tuple[list[ToolCall], list[ToolResult]]:
-    """Return the calls and the results of events, each result with its call."""
-    calls: list[ToolCall] = []
-    results: list[ToolResult] = []
-    pairing = CallPairing[ToolCall]()
-    for event in events:
-        summary = event.decoded_summary
-        own_results = _read_results(event.seq, event.author, summary, wires.get(event.seq, {}))
-        for answered, result in zip(summary["results"] or (), own_results, strict=True):
-            results.append(replace(result, call=pairing.take(answered, event.branch)))
-        own_calls = list(_read_calls(event, wires))
-        pairing.add_event(zip(summary["calls"] or (), own_calls, strict=True), event.branch)
-        calls += own_calls
-    return calls, results
 
 
 def _read_nested_failures(session: AgentSession, ids: Collection[str]) -> dict[str, list[ToolResult]]:
@@ -330,58 +282,9 @@ def _read_nested_failures(session: AgentSession, ids: Collection[str]) -> dict[s
     failures: defaultdict[str, list[ToolResult]] = defaultdict(list)
     for row in rows.annotate(size=Length("data")).filter(size__lt=LARGE_EVENT).order_by("-pk")[:ROWS_READ]:
         invocation_id, seq = calls[row.session_id]
-        results = _read_results(seq, row.author, row.decoded_summary, json.loads(row.data))
+        results = read_results(seq, row.author, row.decoded_summary, json.loads(row.data))
         failures[invocation_id] += (replace(result, is_nested=True) for result in results if result.form)
     return failures
-
-
-def _read_results(
-    seq: int, author: str, summary: Mapping[str, Any], wire: Mapping[str, Any]
-) -> Iterator[ToolResult]:
-    full_responses = function_responses(wire)
-    for index, result in enumerate(summary["results"] or ()):
-        response = full_responses[index].get("response") if index < len(full_responses) else None
-        response = response if isinstance(response, dict) else None
-        form = _result_form(response) if result["failed"] else None
-        message = _failure_message(response, form) if response and form else ""
-        yield ToolResult(
-            seq,
-            author,
-            result["id"],
-            result["name"],
-            response,
-            form,
-            message or (result["result"] if form else ""),
-        )
-
-
-def _result_form(response: Mapping[str, Any] | None) -> ResultForm:
-    response = response or {}
-    if response.get("response_type") == RETRIED_ERROR:
-        return ResultForm.RETRIED
-    if response.get("isError") or response.get("is_error"):
-        return ResultForm.MCP
-    return ResultForm.ERROR if response.get("error") or not response else ResultForm.STATUS
-
-
-def _failure_message(response: Mapping[str, Any], form: ResultForm) -> str:
-    """Return the message of a failed result."""
-    if form is ResultForm.RETRIED:
-        parts = (response.get("error_type"), response.get("error_details"))
-        return ": ".join(part for part in parts if isinstance(part, str) and part)
-    if form is ResultForm.MCP:
-        content = response.get("content")
-        texts = (
-            [part.get("text") for part in content if isinstance(part, dict)]
-            if isinstance(content, list)
-            else []
-        )
-        return " ".join(text for text in texts if isinstance(text, str))
-    names = ("error",) if form is ResultForm.ERROR else ("error_message", "message", "report", "detail")
-    value = next((response[name] for name in names if response.get(name)), "")
-    if isinstance(value, dict):
-        value = value.get("message") or value
-    return value if isinstance(value, str) else scopes.dumps(value)
 
 
 def _read_stage(stage: Sequence[Any]) -> Stage:
@@ -462,168 +365,3 @@ def _read_temp_keys(session: AgentSession) -> list[TempKey]:
     writes = TempWrite.objects.filter(session=session).order_by().values_list("key", "invocation_id")
     last = writes.annotate(last=Max("seq")).order_by("-last")[:ROWS_READ]
     return [TempKey(scopes.TEMP_PREFIX + key, seq, invocation_id) for key, invocation_id, seq in last]
-
-
-REQUEST_COLUMNS = (
-    *("pk", "session_id", "number", "invocation_id", "agent", "model", "event_ids", "request", "response"),
-    *("cached_tokens", "prompt_tokens", "error_type", "error", "started_at"),
-)
-
-
-def _read_requests(session: AgentSession, of_batch: Mapping[str, Any]) -> dict[str, list[ModelRequest]]:
-    """Return the model requests by invocation; the empty id has the last earlier request of each agent."""
-    rows = ModelCall.objects.only(*REQUEST_COLUMNS)
-    calls = list(rows.filter(**of_batch).order_by("-pk")[:ROWS_READ])[::-1]
-    if not calls:
-        return {}
-    before = (
-        ModelCall.objects.filter(
-            session=session, pk__lt=calls[0].pk, agent__in={call.agent for call in calls}
-        )
-        .order_by()
-        .values("agent")
-        .annotate(last=Max("pk"))
-        .values_list("last", flat=True)
-    )
-    previous = list(rows.filter(pk__in=list(before[:AGENTS_READ])))
-    decoded = {call.pk: json.loads(call.request) for call in [*previous, *calls]}
-    contents = _read_contents(_without_cache([*previous, *calls]), decoded)
-    tools = _read_tools(session.pk, [request.get("tools") or "" for request in decoded.values()])
-    requests: dict[str, list[ModelRequest]] = {
-        "": [_read_request(call, decoded[call.pk], tools, contents) for call in previous]
-    }
-    for call in calls:
-        requests.setdefault(call.invocation_id, []).append(
-            _read_request(call, decoded[call.pk], tools, contents)
-        )
-    return requests
-
-
-def _without_cache(calls: Iterable[ModelCall]) -> list[ModelCall]:
-    """Return pairs of calls of an agent: one with cached tokens, and the next one, which has none."""
-    last: dict[str, ModelCall] = {}
-    pairs: list[ModelCall] = []
-    for call in calls:
-        before = last.get(call.agent)
-        last[call.agent] = call
-        if before and before.cached_tokens and not call.cached_tokens:
-            pairs += [before, call]
-    return pairs[: 2 * CACHES_READ]
-
-
-def _read_contents(
-    calls: Iterable[ModelCall], requests: Mapping[int, Mapping[str, Any]]
-) -> dict[int, list[str]]:
-    """Return the hashes of the contents of calls, by key of the call."""
-    shas = {call.pk: requests[call.pk].get("contents") for call in calls}
-    return {call.pk: leaf_names(call.session_id, sha) for call in calls if (sha := shas[call.pk])}
-
-
-def _read_request(
-    call: ModelCall,
-    request: Mapping[str, Any],
-    tools: Mapping[str, list[DeclaredTool]],
-    contents: Mapping[int, Sequence[str]],
-) -> ModelRequest:
-    config = request.get("config") or {}
-    responses = json.loads(call.response or "[]")
-    sha = request.get("tools") or ""
-    return ModelRequest(
-        pk=call.pk,
-        number=call.number,
-        invocation_id=call.invocation_id,
-        agent=call.agent,
-        model=call.model,
-        event_ids=frozenset(json.loads(call.event_ids)),
-        instruction=request.get("system_instruction") or "",
-        tools_sha=sha,
-        contents=contents.get(call.pk),
-        tools=tools.get(sha) if sha else [],
-        max_output_tokens=config.get("max_output_tokens"),
-        cached_tokens=call.cached_tokens,
-        prompt_tokens=call.prompt_tokens,
-        finish_reason=str(responses[-1].get("finish_reason") or "") if responses else "",
-        error_type=call.error_type,
-        error=call.error,
-        started_at=call.started_at,
-        is_partial=bool(responses and responses[-1].get("partial")),
-        is_live=bool(request.get("live")),
-    )
-
-
-def _previous_requests(
-    requests: Mapping[str, Sequence[ModelRequest]], invocation_id: str
-) -> dict[str, ModelRequest]:
-    """Return the last request of each agent before an invocation."""
-    invocation_requests = requests.get(invocation_id)
-    earlier = (
-        request
-        for agent_requests in requests.values()
-        for request in agent_requests
-        if invocation_requests and request.pk < invocation_requests[0].pk
-    )
-    return {request.agent: request for request in sorted(earlier, key=lambda request: request.pk)}
-
-
-def _read_tools(session_pk: int, shas: Iterable[str]) -> dict[str, list[DeclaredTool]]:
-    """Return the declared tools of tool lists by hash, without lists that are not stored any more."""
-    roots = [sha for sha in dict.fromkeys(shas) if sha][-TOOL_LISTS_READ:]
-    bodies: dict[str, str] = {}
-    missing = roots
-    for _ in range(TOOL_LEVELS):
-        if not missing:
-            break
-        pieces = ModelPiece.objects.filter(session=session_pk, sha__in=missing[:ROWS_READ])
-        bodies.update(pieces.values_list("sha", "body"))
-        lists = filter(None, (read_members(bodies.get(sha, "")) for sha in missing))
-        names = dict.fromkeys(name for _, members in lists for name in members)
-        missing = [name for name in names if name not in bodies]
-    return {root: tools for root in roots if (tools := _tools_in(root, bodies)) is not None}
-
-
-def _tools_in(sha: str, bodies: Mapping[str, str]) -> list[DeclaredTool] | None:
-    """Return the tools of a list piece; None if one of its pieces is missing."""
-    body = bodies.get(sha)
-    if body is None:
-        return None
-    if (list_ := read_members(body)) is None:
-        return [_declared_tool(json.loads(body))]
-    tools: list[DeclaredTool] = []
-    for name in list_[1]:
-        if (listed_tools := _tools_in(name, bodies)) is None:
-            return None
-        tools += listed_tools
-    return tools
-
-
-def _declared_tool(declaration: Mapping[str, Any]) -> DeclaredTool:
-    schema = declaration.get("parametersJsonSchema") or declaration.get("parameters")
-    return DeclaredTool(str(declaration.get("name") or ""), schema if isinstance(schema, dict) else None)
-
-
-def _read_unused_tools(session: AgentSession) -> dict[str, list[str]]:
-    """Return the tools that an agent's last request declares and no event of the session calls, by agent.
-
-    Empty until all events are indexed, because the index has the names of called tools.
-    """
-    if session.indexed_seq < session.last_seq:
-        return {}
-    last = (
-        ModelCall.objects.filter(session=session)
-        .order_by()
-        .values("agent")
-        .annotate(last=Max("pk"))
-        .values_list("last", flat=True)
-    )
-    calls = ModelCall.objects.filter(pk__in=list(last[:AGENTS_READ])).only("agent", "request", "session_id")
-    shas = {call.agent: json.loads(call.request).get("tools") or "" for call in calls}
-    tools = _read_tools(session.pk, shas.values())
-    if not tools:
-        return {}
-    traits = SessionTrait.objects.filter(session=session, name=SessionTrait.Name.TOOL)
-    called = {*traits.values_list("value", flat=True), "", TRANSFER}
-    unused = {
-        agent: [tool.name for tool in tools.get(sha, ()) if tool.name not in called]
-        for agent, sha in sorted(shas.items())
-    }
-    return {agent: names for agent, names in unused.items() if names}

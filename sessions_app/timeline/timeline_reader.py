@@ -25,7 +25,7 @@ from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.costs import event_costs
 from sessions_app.timeline.event_window import EventWindow, InvocationTotals
 from sessions_app.timeline.groups import InvocationGroup, fold_rows, group_items
-from sessions_app.timeline.items import MAX_CHANGES, WindowNotes, build_items
+from sessions_app.timeline.items import MAX_CHANGES
 from sessions_app.timeline.nested_runs import read_nested_runs
 from sessions_app.timeline.run_marks import (
     UNSUCCESSFUL,
@@ -36,6 +36,7 @@ from sessions_app.timeline.run_marks import (
     read_window_runs,
 )
 from sessions_app.timeline.turn_titles import message_rows, name_turns
+from sessions_app.timeline.window_items import WindowNotes, build_items
 
 BROKEN = (Run.Status.FAILED, Run.Status.CRASHED)
 
