@@ -120,6 +120,10 @@ licenses: $(VENV)/.dev ## write docs/licenses.md
 list-prices: $(VENV)/.dev ## write the list prices that DevUI ships, from a release: make list-prices RELEASE=0.2.3 DATE=2026-11-10
 	$(BIN)/uv run --no-project --with genai-prices==$(RELEASE) python deploy/update_list_prices.py $(DATE)
 
+.PHONY: new-store
+new-store: $(VENV)/.dev ## write the scripts that create the tables of a new store, after a new migration
+	$(BIN)/python deploy/write_new_stores.py
+
 .PHONY: dist
 dist: $(VENV)/.dev ## build the wheel and the sdist of the last commit into dist/, always with the same bytes
 	$(BIN)/python deploy/build_dist.py dist

@@ -13,20 +13,20 @@ import devui
 
 
 def main(url: str) -> None:
-    """Apply one migration, say so, and wait for the end."""
+    """Create the tables of one app, say so, and wait for the end."""
     devui.setup(url, migrate=False)
-    from django.db.migrations.executor import MigrationExecutor
+    from sessions_app.store.database import new_store
 
-    apply, applied = MigrationExecutor.apply_migration, []
+    create_tables, apps = new_store.create_tables, []
 
-    def apply_one(*arguments: Any, **how: Any) -> Any:
-        if applied:
+    def create_once(*arguments: Any) -> None:
+        if apps:
             print("half made", flush=True)
             signal.pause()
-        applied.append(arguments)
-        return apply(*arguments, **how)
+        apps.append(arguments)
+        create_tables(*arguments)
 
-    MigrationExecutor.apply_migration = apply_one
+    new_store.create_tables = create_once
     devui.setup()
 
 

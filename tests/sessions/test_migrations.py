@@ -6,20 +6,22 @@ import gzip
 import json
 import os
 import sqlite3
+import subprocess
 import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import PIPE
+from types import ModuleType
 from typing import Any
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from sessions_app.store.database import schema
+from sessions_app.store.database import new_store, schema
 from sessions_app.store.errors import SchemaTooNew, SchemaTooOld
 from tests import forked_processes
 from tests.patience import PATIENCE_S
@@ -65,6 +67,34 @@ STORE_BEFORE_RELEASE = "devui-0.1.0-bc53678"
 def test_migrations_are_reversible(empty_store: str):
     remaining_tables = output_of("tests.sessions.removed_tables", empty_store)
     assert set(remaining_tables) <= {"django_migrations"}
+
+
+@pytest.mark.parametrize("settings", ["devui.agent_settings", "devui.settings"])
+def test_new_store_has_what_migrations_leave(settings: str, tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", settings)
+    scripts, migrations = (
+        output_of("tests.sessions.new_store_content", f"sqlite:///{tmp_path / way}.sqlite3", way)
+        for way in ("scripts", "migrations")
+    )
+    assert scripts == migrations
+
+
+def test_scripts_of_new_stores_are_up_to_date(tmp_path: Path):
+    subprocess.run([sys.executable, "deploy/write_new_stores.py", str(tmp_path)], cwd=ROOT, check=True)
+    written = {file.relative_to(tmp_path): file.read_text() for file in tmp_path.rglob("*.sql")}
+    assert len(written) == 2
+    assert {name: (ROOT / name).read_text() for name in written} == written, "make new-store"
+
+
+def test_script_that_fails_leaves_no_table(store, tmp_path: Path):
+    if connection.vendor != "sqlite":
+        pytest.skip("Scripts are for SQLite.")
+    (tmp_path / new_store.SCRIPT).write_text("CREATE TABLE first_table (id integer);\n\nCREATE TABLE;\n")
+    migrations = ModuleType("migrations")
+    migrations.__path__ = [str(tmp_path)]
+    with pytest.raises(DatabaseError):
+        new_store.create_tables("unknown_app", migrations)
+    assert "first_table" not in connection.introspection.table_names()
 
 
 @pytest.fixture
@@ -190,8 +220,7 @@ def test_program_that_sees_migrations_being_recorded_waits_for_the_rest(store, m
 
 def test_migrations_of_a_foreign_project_are_its_own_to_apply(store, monkeypatch):
     migrated = []
-    looks = iter([True, True])
-    monkeypatch.setattr(schema, "_is_behind", lambda: next(looks))
+    monkeypatch.setattr(schema, "_find_apps_behind", lambda: set(schema.APPS))
     monkeypatch.setattr(schema, "call_command", lambda *what, **how: migrated.append(what))
     schema.ensure_schema()
     assert migrated == [("migrate", app) for app in schema.APPS]

@@ -20,7 +20,7 @@ from django.db import Error, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from sessions_app.store.database import db_errors
+from sessions_app.store.database import db_errors, new_store
 from sessions_app.store.errors import SchemaTooNew, SchemaTooOld, StoreUnavailable
 
 APPS = (
@@ -54,8 +54,7 @@ def ensure_schema() -> None:
         if _is_missing() or _may_be_behind():
             with _lock_store():
                 if _is_behind():  # another program may have migrated meanwhile
-                    for app in APPS:
-                        call_command("migrate", app, interactive=False, verbosity=0)
+                    _migrate_apps()
     except (Error, OSError) as error:
         if (fault := db_errors.translate(error)) and not isinstance(fault, StoreUnavailable):
             raise fault from error
@@ -64,6 +63,13 @@ def ensure_schema() -> None:
             f"The store {db_errors.current_store_name()!r} cannot be used: {reason}.",
             hint="Set DATABASE_URL to a store that can be reached and written.",
         ) from error
+
+
+def _migrate_apps() -> None:
+    for app in APPS:
+        new_store.create_tables(app, _migrations_package(app))
+        if app in _find_apps_behind():
+            call_command("migrate", app, interactive=False, verbosity=0)
 
 
 def require_current_schema() -> None:
@@ -107,6 +113,16 @@ def _is_behind() -> bool:
         SchemaTooNew: the store has unknown migrations.
         SchemaTooOld: the store was written before the first release, and lacks migrations of that time.
     """
+    return bool(_find_apps_behind())
+
+
+def _find_apps_behind() -> set[str]:
+    """Return the labels of the apps of which the store lacks migrations.
+
+    Raises:
+        SchemaTooNew: the store has unknown migrations.
+        SchemaTooOld: the store was written before the first release, and lacks migrations of that time.
+    """
     all_migrations = _list_migrations()
     applied = own_migrations(MigrationRecorder(connection).applied_migrations())
     if unknown := sorted(applied - all_migrations):
@@ -114,7 +130,7 @@ def _is_behind() -> bool:
             f"The store was written by a newer DevUI: it has the unknown migration {'.'.join(unknown[-1])}.",
             hint="Update DevUI, or set DATABASE_URL to another store.",
         )
-    return applied != all_migrations
+    return {app for app, _ in all_migrations - applied}
 
 
 def own_migrations(names: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
