@@ -123,27 +123,28 @@ def _run_evalset(request: Mapping[str, Any], shared: SharedReply) -> Mapping[str
     """Run an evalset as `run_evals` does, and return the run with its attempts; None if the suite ended before."""
     from evals_app.cli.terminal import Console
     from evals_app.execution.app_names import find_app_name
-    from evals_app.execution.child_processes import StoppedBySignal, execute_in_children
+    from evals_app.execution.child_processes import RunChildren, StoppedBySignal
     from evals_app.execution.local_runner import cancel_runs, own_new_runs
     from sessions_app.agents.agent_module import AgentModule
     from sessions_app.store.database.schema import ensure_schema
 
-    ensure_schema()
     agents = _find_agent(request)
     if isinstance(agents, AgentModule):
         agents = agents.for_app(request["agent"].get("name") or find_app_name(agents))
     [app_name] = agents.names()
     console, gate = Console(sys.stderr), _read_gate(request)
-    with own_new_runs(app_name):
-        run = _begin_run(request, agents, app_name, gate, shared)
-        try:
-            if run.active:
-                [run] = execute_in_children([run], agents, app_name, console, console.write_death)
-        except StoppedBySignal:
-            [run] = cancel_runs([run])
-            if suite_ended.is_set():
-                return None
-    return _run_json(run, agents, gate)
+    with RunChildren(agents, app_name, console, console.write_death) as children:
+        ensure_schema()
+        with own_new_runs(app_name):
+            run = _begin_run(request, agents, app_name, gate, shared)
+            try:
+                if run.active:
+                    [run] = children.execute([run])
+            except StoppedBySignal:
+                [run] = cancel_runs([run])
+                if suite_ended.is_set():
+                    return None
+        return _run_json(run, agents, gate)
 
 
 def _begin_run(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -13,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from evals_app.analysis.ci_gate import COULD_NOT_RUN, Gate
 from evals_app.cli.terminal import Console
 from evals_app.cli.terminal_text import Output
-from evals_app.execution.child_processes import StoppedBySignal, execute_in_children
+from evals_app.execution.child_processes import RunChildren, StoppedBySignal
 from evals_app.execution.local_runner import cancel_runs, execute_runs, quiet_logging, run_in_loop
 from evals_app.models import EvalRun
 from evals_app.runs import rerun
@@ -21,6 +22,9 @@ from sessions_app.agents.folder import AgentsFolder
 from sessions_app.presentation import visible_text
 from sessions_app.store.database import db_errors, units_of_work
 from sessions_app.store.errors import DevUIError
+
+ExecuteRuns = Callable[[Sequence[EvalRun]], list[EvalRun]]
+"""Executes pending runs one after the other and returns them as they ended."""
 
 INTERRUPTED = 130
 
@@ -90,22 +94,30 @@ class EvalsCommand(BaseCommand):
             output = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding=sys.stdout.encoding)
         return Console(output)
 
-    def execute_runs(
-        self, ordered: Sequence[EvalRun], agents: AgentsFolder, app_name: str, console: Console
-    ) -> list[EvalRun]:
-        """Execute pending runs one after the other; return them as they ended. Those that are stopped are cancelled.
+    @contextlib.contextmanager
+    def open_executor(self, agents: AgentsFolder, app_name: str, console: Console) -> Iterator[ExecuteRuns]:
+        """Open what executes pending runs of an agent. Its child process starts at once, and imports ADK meanwhile."""
+        if self.has_child:
+            with RunChildren(agents, app_name, console, console.write_death) as children:
+                yield partial(_execute_or_cancel, children.execute)
+        else:
+            yield partial(
+                _execute_or_cancel, lambda runs: run_in_loop(execute_runs(runs, agents, app_name, console))
+            )
 
-        Raises:
-            KeyboardInterrupt: Ctrl-C stopped the runs, in this process.
-            StoppedBySignal: SIGINT or SIGTERM stopped the runs, in a child process.
-        """
-        try:
-            if self.has_child:
-                return execute_in_children(ordered, agents, app_name, console, console.write_death)
-            return run_in_loop(execute_runs(ordered, agents, app_name, console))
-        except (KeyboardInterrupt, StoppedBySignal):
-            cancel_runs(ordered)
-            raise
+
+def _execute_or_cancel(execute: ExecuteRuns, ordered: Sequence[EvalRun]) -> list[EvalRun]:
+    """Execute pending runs one after the other; return them as they ended. Those that are stopped are cancelled.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C stopped the runs, in this process.
+        StoppedBySignal: SIGINT or SIGTERM stopped the runs, in a child process.
+    """
+    try:
+        return execute(ordered)
+    except (KeyboardInterrupt, StoppedBySignal):
+        cancel_runs(ordered)
+        raise
 
 
 def order_confirmations(

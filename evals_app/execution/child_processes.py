@@ -1,6 +1,7 @@
 """Execution of runs in a child process, which is replaced if an agent ends it: for `run_evals` and test suites.
 
-The child is forked before anything is imported that an agent needs, so it costs no time. The rows of the runs hold the
+The child is forked before anything is imported that an agent needs, and imports it while its parent prepares the runs.
+The rows of the runs hold the
 results; a run that is still active when the child has ended is one whose agent ended the child. The output of the
 child is passed on within a limit.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -26,6 +28,7 @@ from evals_app.execution.local_runner import (
     RunListener,
     continue_after_death,
     execute_runs,
+    load_engine,
     run_in_loop,
 )
 from evals_app.models import EvalRun
@@ -55,33 +58,82 @@ class StoppedBySignal(Exception):
         self.number = number
 
 
-def execute_in_children(
-    runs: Sequence[EvalRun],
-    agents: AgentsFolder,
-    app_name: str,
-    listener: RunListener,
-    died: Callable[[str], None],
-) -> list[EvalRun]:
-    """Execute pending runs of an agent one after the other; return them as they ended.
+class RunChildren:
+    """Child processes that execute runs of an agent, one process at a time. A context, at whose start the first begins.
 
-    Args:
-        listener: receives their progress, in the child.
-        died: called when a child ended before its runs, with how, such as "exit status 3".
-
-    Raises:
-        StoppedBySignal: SIGINT or SIGTERM stopped the runs, perhaps sent to the child alone; a second signal does not
-            wait for agents.
+    A child imports what runs need and waits for the ids of its runs, so that its parent can create these meanwhile.
     """
-    active_runs = list(runs)
-    while active_runs:
-        child = _Child.fork(partial(_execute_in_child, active_runs, agents, app_name, listener))
-        ending = processes.describe_exit(child.wait())
-        rows = [retry.run_sync(reload_run, run.pk) for run in active_runs]
-        active_runs = [run for run in rows if run.active]
-        if active_runs:
-            died(ending)
-            active_runs = continue_after_death(active_runs, ProcessDeath(ending), listener)
-    return [retry.run_sync(reload_run, run.pk) for run in runs]
+
+    def __init__(
+        self, agents: AgentsFolder, app_name: str, listener: RunListener, died: Callable[[str], None]
+    ) -> None:
+        """Execute runs of an agent.
+
+        Args:
+            listener: receives their progress, in the child.
+            died: called when a child ended before its runs, with how, such as "exit status 3".
+        """
+        self._agents = agents
+        self._app_name = app_name
+        self._listener = listener
+        self._died = died
+        self._waiting_child: _Child | None = None
+        self._orders = -1
+
+    def __enter__(self) -> RunChildren:
+        self._start_child()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._waiting_child is not None:
+            os.close(self._orders)
+            self._waiting_child.kill()
+
+    def execute(self, runs: Sequence[EvalRun]) -> list[EvalRun]:
+        """Execute pending runs one after the other; return them as they ended.
+
+        Raises:
+            StoppedBySignal: SIGINT or SIGTERM stopped the runs, perhaps sent to the child alone; a second signal does
+                not wait for agents.
+        """
+        active_runs = list(runs)
+        while active_runs:
+            child = self._order_runs([run.pk for run in active_runs])
+            ending = processes.describe_exit(child.wait())
+            rows = [retry.run_sync(reload_run, run.pk) for run in active_runs]
+            active_runs = [run for run in rows if run.active]
+            if active_runs:
+                self._died(ending)
+                active_runs = continue_after_death(active_runs, ProcessDeath(ending), self._listener)
+        return [retry.run_sync(reload_run, run.pk) for run in runs]
+
+    def _start_child(self) -> _Child:
+        orders, self._orders = os.pipe()
+        self._waiting_child = _Child.fork(partial(self._execute_orders, orders))
+        os.close(orders)
+        return self._waiting_child
+
+    def _order_runs(self, ids: Sequence[str]) -> _Child:
+        """Send the ids of runs to the child that waits, or to a new one; return the child."""
+        child = self._waiting_child or self._start_child()
+        self._waiting_child = None
+        with (
+            contextlib.suppress(BrokenPipeError),
+            os.fdopen(self._orders, "w") as orders,
+        ):  # the child has ended
+            orders.write(f"{json.dumps(ids)}\n")
+        return child
+
+    def _execute_orders(self, orders: int) -> None:
+        """Execute the runs whose ids the parent sends; none if it ends without."""
+        os.close(self._orders)
+        load_engine()
+        with os.fdopen(orders) as lines:
+            ids = json.loads(lines.readline() or "[]")
+        runs = [retry.run_sync(reload_run, run_id) for run_id in ids]
+        if runs:
+            work = execute_runs(runs, self._agents, self._app_name, self._listener)
+            run_in_loop(work, signal.SIGTERM)
 
 
 def call_in_child(work: Callable[[], str]) -> tuple[int, str]:
@@ -97,12 +149,6 @@ def call_in_child(work: Callable[[], str]) -> tuple[int, str]:
         code = child.wait()
         result.seek(0)
         return code, result.read().decode()
-
-
-def _execute_in_child(
-    runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: RunListener
-) -> None:
-    run_in_loop(execute_runs(runs, agents, app_name, listener), signal.SIGTERM)
 
 
 class _Child:
@@ -143,13 +189,22 @@ class _Child:
         """
         with self._forwarding_signals():
             _, status = os.waitpid(self._pid, 0)
-        os.close(self._lifeline)
-        for reader in self._output:
-            reader.finish()
+        self._close()
         code = os.waitstatus_to_exitcode(status)
         if self._stopped_by or code == -signal.SIGTERM:
             raise StoppedBySignal(self._stopped_by or signal.SIGTERM)
         return code
+
+    def kill(self) -> None:
+        """End the child, which has no work, at once."""
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+        self._close()
+
+    def _close(self) -> None:
+        os.close(self._lifeline)
+        for reader in self._output:
+            reader.finish()
 
     @contextlib.contextmanager
     def _forwarding_signals(self) -> Iterator[None]:

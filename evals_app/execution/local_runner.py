@@ -102,7 +102,7 @@ async def execute_runs(
     runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: RunListener
 ) -> list[EvalRun]:
     """Execute pending runs of an agent one after the other; return them as they ended."""
-    _load_engine()
+    load_engine()
     from evals_app.execution.agent_source import find_source
     from evals_app.execution.run_execution import execute_run
 
@@ -167,7 +167,7 @@ def _report_attempts_at_fault(run: EvalRun, listener: RunListener) -> None:
         listener.attempt(attempt, Outcome(attempt.status, failure=failure))
 
 
-def _load_engine() -> None:
+def load_engine() -> None:
     """Import ADK with the garbage collector off, because imported objects stay.
 
     Then relax the collector: attempts create many short-lived objects.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -129,3 +130,31 @@ def test_evalset_that_changes_during_a_run_changes_only_the_next_run(store, gate
     second = EvalRun.objects.exclude(pk=first.pk).get()
     assert (again.returncode, second.failed, second.total) == (1, 2, 2)
     assert second.version.digest != first.version.digest
+
+
+REFUSED_ORDER = """
+import os, sys
+from pathlib import Path
+import devui
+devui.setup()
+from evals_app.execution.child_processes import RunChildren
+from sessions_app.agents.folder import AgentsFolder
+from sessions_app.store.errors import BadInput
+agents = AgentsFolder(Path(sys.argv[1]), Path(sys.argv[1]).parent, "weather")
+try:
+    with RunChildren(agents, "weather", listener=None, died=print):
+        raise BadInput("No such case.")
+except BadInput as refusal:
+    print(refusal.message)
+try:
+    os.waitpid(-1, 0)
+except ChildProcessError:
+    print("no child is left")
+"""
+
+
+def test_child_without_runs_ends_with_its_command(tmp_path):
+    command = [sys.executable, "-c", REFUSED_ORDER, str(ROOT / "examples/agents/weather")]
+    url = f"sqlite:///{tmp_path / 'store.sqlite3'}"
+    done = forked_processes.run(command, cwd=ROOT, env={**os.environ, "DATABASE_URL": url})
+    assert (done.stdout.splitlines(), done.stderr) == (["No such case.", "no child is left"], "")

@@ -110,7 +110,8 @@ class Command(EvalsCommand):
             with own_new_runs(run.app_name):
                 if ordered := order_confirmations([run], gate, options["confirm"], agents):
                     console.write_confirmation(ordered)
-                    self.execute_runs(ordered, agents, run.app_name, console)
+                    with self.open_executor(agents, run.app_name, console) as execute:
+                        execute(ordered)
 
 
 def _copy_earlier_runs(runs: Sequence[EvalRun], options: dict[str, Any]) -> tuple[int, str]:

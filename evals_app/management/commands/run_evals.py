@@ -14,9 +14,10 @@ from django.db import transaction
 from evals_app.analysis import variant_matrix
 from evals_app.analysis.ci_gate import COULD_NOT_RUN, NOT_RUN, Gate
 from evals_app.cli import plans, results
-from evals_app.cli.evals_command import EvalsCommand, order_confirmations
+from evals_app.cli.evals_command import EvalsCommand, ExecuteRuns, order_confirmations
 from evals_app.cli.results import Add
 from evals_app.cli.run_options import add_metric_options, parse_limit
+from evals_app.cli.terminal import Console
 from evals_app.execution.app_names import find_agent
 from evals_app.execution.child_processes import StoppedBySignal
 from evals_app.execution.local_runner import cancel_runs, own_new_runs
@@ -90,22 +91,35 @@ class Command(EvalsCommand):
     def run_command(self, options: dict[str, Any]) -> int:
         """Run the evalsets one after the other; return the exit code."""
         agents, app_name = find_agent(options["agent_dir"])
-        ensure_schema()
         if plans.is_requested(options):
+            ensure_schema()
             return self._write_plan(agents, app_name, options)
+        console = self.open_console()
+        with self.open_executor(agents, app_name, console) as execute:
+            ensure_schema()
+            return self._run_and_judge(agents, app_name, console, execute, options)
+
+    def _run_and_judge(
+        self,
+        agents: AgentsFolder,
+        app_name: str,
+        console: Console,
+        execute: ExecuteRuns,
+        options: dict[str, Any],
+    ) -> int:
+        """Create the runs, execute and judge them; return the exit code."""
         gate = _prepare_gate(agents, app_name, options)
         variants = _read_variants(agents, app_name, options)
-        console = self.open_console()
         with own_new_runs(app_name):
             executing = ordered = _create_runs(agents, app_name, gate, variants, options)
             try:
-                executed = self.execute_runs(ordered, agents, app_name, console)
+                executed = execute(ordered)
                 runs = _first_runs(_gated_runs(executed))
                 if options["confirm"] and (
                     executing := order_confirmations(runs, gate, options["confirm"], agents)
                 ):
                     console.write_confirmation(executing)
-                    self.execute_runs(executing, agents, app_name, console)
+                    execute(executing)
             except (KeyboardInterrupt, StoppedBySignal):
                 console.write_interruption(options["agent_dir"], cancel_runs(executing))
                 results.write_stopped_runs(_first_runs(_gated_runs(ordered)), gate, options, console)
