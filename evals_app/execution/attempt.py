@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from django.db.models import QuerySet
 from google.adk.apps.app import App
 from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
 from google.adk.evaluation.eval_case import EvalCase, Invocation, SessionInput
@@ -47,6 +48,7 @@ from sessions_app.adk.service import DjangoSessionService
 from sessions_app.delivery.failure import Failure
 from sessions_app.runs.agent_exit import AgentExited
 from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.database.compiled_query import CompiledQuery
 from sessions_app.store.errors import BadInput, StoreFault
 from sessions_app.store.models import AgentSession
 from sessions_app.store.scopes import EVALUATION_KEY
@@ -421,10 +423,18 @@ async def _stored_invocations(realm: str) -> list[Invocation]:
     return EvaluationGenerator.convert_events_to_eval_invocations(session.events) if session else []
 
 
+def _first_session(realm: str) -> list[QuerySet[AgentSession, tuple[int, int]]]:
+    sessions = AgentSession.objects.filter(realm=realm).order_by("pk")
+    return [sessions.values_list("pk", "total_tokens")[:1]]
+
+
+_SESSION = CompiledQuery(_first_session, "a realm")
+
+
 def _find_session(realm: str) -> tuple[int | None, int]:
     """Return key and tokens of the session of an attempt."""
-    row = AgentSession.objects.filter(realm=realm).order_by("pk").values_list("pk", "total_tokens").first()
-    return row or (None, 0)
+    rows = _SESSION.rows(realm)
+    return rows[0][1:] if rows else (None, 0)
 
 
 def _read_usage(realm: str) -> tuple[int | None, int, model_usage.Usage]:

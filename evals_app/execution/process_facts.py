@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from types import FrameType
@@ -76,7 +77,11 @@ def _skip_library(frame: FrameType | None) -> FrameType | None:
 
 
 def _is_agent_code(frame: FrameType) -> bool:
-    file, module = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
+    return _is_agent_file(frame.f_code.co_filename, str(frame.f_globals.get("__name__", "")))
+
+
+@cache
+def _is_agent_file(file: str, module: str) -> bool:
     if file.startswith("<") or module.partition(".")[0] in OWN_PACKAGES:
         return False
     is_installed = any(part in file for part in ("site-packages", "dist-packages"))

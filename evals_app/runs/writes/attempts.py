@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
 
-from django.db import transaction
+from django.db import DEFAULT_DB_ALIAS, connection, transaction
+from django.db.models import QuerySet
 
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.writes.failure_causes import find_failure_cause
@@ -17,6 +21,8 @@ from sessions_app.quotas import quota_enforcement
 from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.store import scopes
 from sessions_app.store.database import change_notification
+from sessions_app.store.database.compiled_query import CompiledQuery
+from sessions_app.store.database.statements import insert_sql
 from sessions_app.store.traces import records as traces
 
 OPEN_STATUSES = (EvalAttempt.Status.PENDING, EvalAttempt.Status.RUNNING)
@@ -34,8 +40,25 @@ MEASURED_COLUMNS = (
 )
 """Measured fields of an outcome, which are also columns of an attempt."""
 
-UNUSED_COLUMNS = ("run__config", "run__policy", "run__prices", "run__warnings", "run__traceback")
-"""Large columns of the run of an attempt."""
+ATTEMPT_COLUMNS = tuple(field.attname for field in EvalAttempt._meta.concrete_fields)
+ENDED_COLUMNS = tuple(column for column in ATTEMPT_COLUMNS if column != "id")
+"""Columns that the end of an attempt writes."""
+
+RESULT_COLUMNS = tuple(field.attname for field in MetricResult._meta.concrete_fields if not field.primary_key)
+UNUSED_COLUMNS = {"config", "policy", "prices", "warnings", "traceback", "baseline"}
+"""Columns of the run of an attempt that are not read with it: they are large, or need a conversion."""
+
+RUN_COLUMNS = tuple(
+    field.attname for field in EvalRun._meta.concrete_fields if field.attname not in UNUSED_COLUMNS
+)
+
+
+def _attempt_with_run(pk: int) -> list[QuerySet[EvalAttempt, tuple[Any, ...]]]:
+    columns = (*ATTEMPT_COLUMNS, *(f"run__{column}" for column in RUN_COLUMNS))
+    return [EvalAttempt.objects.filter(pk=pk).values_list(*columns)]
+
+
+_ATTEMPT = CompiledQuery(_attempt_with_run, -1)
 
 
 def start_attempt(
@@ -65,7 +88,7 @@ def start_attempt(
         attempt.started_at = started_at
         attempt.runtime_id = runtime_id
         attempt.tries += 1
-        attempt.save(update_fields=["status", "started_at", "runtime", "tries", "revision"])
+        _save_columns(attempt, "status", "started_at", "runtime_id", "tries", "revision")
         change_notification.notify_after_commit()
     return attempt
 
@@ -83,7 +106,7 @@ def note_waiting(attempt_pk: int, waits_for: str, waited: float, tries: int | No
         attempt = _lock_attempt(attempt_pk)
         if _is_running(attempt, tries):
             attempt.waits_for, attempt.waited_seconds = scopes.clean_text(waits_for), waited
-            attempt.save(update_fields=["waits_for", "waited_seconds", "revision"])
+            _save_columns(attempt, "waits_for", "waited_seconds", "revision")
             change_notification.notify_after_commit()
 
 
@@ -96,7 +119,7 @@ def note_judge(attempt_pk: int, metric: str, tries: int | None = None) -> None:
         attempt = _lock_attempt(attempt_pk)
         if _is_running(attempt, tries):
             attempt.judged_by = metric
-            attempt.save(update_fields=["judged_by", "revision"])
+            _save_columns(attempt, "judged_by", "revision")
 
 
 def _is_running(attempt: EvalAttempt, tries: int | None) -> bool:
@@ -136,7 +159,7 @@ def request_cancel_attempt(attempt_pk: int) -> bool:
         if attempt.status == EvalAttempt.Status.PENDING:
             _end_attempt(attempt, Outcome(EvalAttempt.Status.CANCELLED), None)
         attempt.cancel_requested_at = time.time()
-        attempt.save(update_fields=["cancel_requested_at", "revision"])
+        _save_columns(attempt, "cancel_requested_at", "revision")
         change_notification.notify_after_commit()
     return True
 
@@ -162,9 +185,9 @@ def _end_attempt(attempt: EvalAttempt, outcome: Outcome, finished_at: float | No
     attempt.stopped_because = CANCELLED_BY_USER if is_cancelled else ""
     if is_cancelled or outcome.failure is not None:
         close_traces(attempt)
-    attempt.save(force_update=True)
+    _save_columns(attempt, *ENDED_COLUMNS)
     count_attempt_end(attempt.run_id, outcome.status)
-    MetricResult.objects.bulk_create(result_row(attempt.pk, score) for score in outcome.scores)
+    _insert_results(result_row(attempt.pk, score) for score in outcome.scores)
 
 
 def set_outcome(attempt: EvalAttempt, outcome: Outcome) -> None:
@@ -213,9 +236,30 @@ def _lock_attempt(attempt_pk: int) -> EvalAttempt:
     The run is always locked first, so writers never deadlock and read the result of the last writer.
     """
     revision = next_attempt_revision(attempt_pk)
-    attempt = EvalAttempt.objects.select_related("run").defer(*UNUSED_COLUMNS).get(pk=attempt_pk)
+    [(_, *values)] = _ATTEMPT.rows(attempt_pk)
+    attempt = EvalAttempt.from_db(DEFAULT_DB_ALIAS, ATTEMPT_COLUMNS, values[: len(ATTEMPT_COLUMNS)])
+    attempt.run = EvalRun.from_db(DEFAULT_DB_ALIAS, RUN_COLUMNS, values[len(ATTEMPT_COLUMNS) :])
     attempt.revision = revision
     return attempt
+
+
+def _save_columns(attempt: EvalAttempt, *columns: str) -> None:
+    """Write columns of an attempt. Django's `save` takes longer than all else that ends an attempt."""
+    with connection.cursor() as cursor:
+        cursor.execute(_update_sql(columns), [*(getattr(attempt, column) for column in columns), attempt.pk])
+
+
+@cache
+def _update_sql(columns: Sequence[str]) -> str:
+    assignments = ", ".join(f"{column} = %s" for column in columns)
+    return f"UPDATE {EvalAttempt._meta.db_table} SET {assignments} WHERE id = %s"  # noqa: S608 - our own columns
+
+
+def _insert_results(rows: Iterable[MetricResult]) -> None:
+    values = [[getattr(row, column) for column in RESULT_COLUMNS] for row in rows]
+    if values:
+        with connection.cursor() as cursor:
+            cursor.executemany(insert_sql(MetricResult), values)
 
 
 def result_row(attempt_pk: int, score: MetricScore) -> MetricResult:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import QuerySet
 
 from evals_app.models import EvalAttempt
 from evals_app.runs.writes.outcomes import Outcome
 from sessions_app import prices
 from sessions_app.delivery.failure import Failure
+from sessions_app.store.database.compiled_query import CompiledQuery
 from sessions_app.store.events.call_usage import CALL_COLUMNS, add_tokens, split_tokens
 from sessions_app.store.models import AgentSession, ModelCall
 
@@ -38,18 +42,24 @@ class Usage:
         return sum(used[name] for used in self.by_model.values())
 
 
+def _answered_calls(session_pk: int) -> list[QuerySet[ModelCall, tuple[Any, ...]]]:
+    calls = ModelCall.objects.filter(session=session_pk, by_callback=False)
+    return [calls.values_list("pk", "model", "started_at", "finished_at", *CALL_COLUMNS)]
+
+
+_CALLS = CompiledQuery(_answered_calls, -1)
+
+
 def read_usage(session_pk: int) -> Usage:
     """Return the usage of a session's models. Calls that a callback answered are not counted."""
-    rows = ModelCall.objects.filter(session=session_pk, by_callback=False).order_by("pk")
     by_model: dict[str, Tokens] = {}
     spans = []
     tokens = 0
-    for call in rows.defer("request", "response"):
-        counts = split_tokens(*(getattr(call, name) for name in CALL_COLUMNS))
-        add_tokens(by_model.setdefault(call.model, {}), counts | {"calls": 1})
-        tokens += call.total_tokens
-        if call.finished_at is not None:
-            spans.append((call.started_at, call.finished_at))
+    for _, _, model, started_at, finished_at, *counts in sorted(_CALLS.rows(session_pk)):
+        add_tokens(by_model.setdefault(model, {}), split_tokens(*counts) | {"calls": 1})
+        tokens += counts[CALL_COLUMNS.index("total_tokens")]
+        if finished_at is not None:
+            spans.append((started_at, finished_at))
     return Usage(by_model, tokens, _covered_seconds(spans) if spans else None)
 
 
