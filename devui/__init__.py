@@ -42,7 +42,10 @@ def setup(database_url: str | None = None, *, migrate: bool = True) -> None:
     if not apps.ready:
         import django
 
-        django.setup()
+        from sessions_app.store.database.gc_tuning import pause_collector
+
+        with pause_collector():
+            django.setup()
     if migrate:
         from sessions_app.store.database.schema import ensure_schema
         from sessions_app.store.database.store_guard import guard_store

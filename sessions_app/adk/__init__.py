@@ -12,6 +12,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sessions_app.store.database.gc_tuning import pause_collector
+
 if TYPE_CHECKING:
     from sessions_app.adk.artifacts import DjangoArtifactService
     from sessions_app.adk.memory import DjangoMemoryService
@@ -40,4 +42,6 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    with pause_collector():
+        module = import_module(f"{__name__}.{_MODULES[name]}")
+    return getattr(module, name)

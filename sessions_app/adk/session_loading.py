@@ -226,6 +226,8 @@ _FIND_ROW = (
 
 
 def _select_events(row: LoadedSession, prefix: EventPrefix, config: GetSessionConfig | None) -> Iterable[Row]:
+    if row.last_seq <= prefix.upto:
+        return ()
     rows = prefix.following(row.last_seq)
     if config is None:
         return rows
