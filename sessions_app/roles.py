@@ -71,6 +71,9 @@ SIGN_IN = AccessRule(Role.READER, "sign-in", "user", is_public=True)
 SIGN_OUT = AccessRule(Role.READER, "sign-out", "user")
 READ = AccessRule(Role.READER)
 RUN = AccessRule(Role.RUNNER, "run", "session")
+SEND_TRACES = AccessRule(Role.RUNNER)
+"""No entry in the audit log: exporters send every few seconds, and each span says which program sent it."""
+
 CALL_TOOL = AccessRule(Role.RUNNER, "run", "tool")
 EDIT = AccessRule(Role.RUNNER, "edit", "session")
 CREATE = AccessRule(Role.RUNNER, "create", "session")

@@ -49,6 +49,9 @@ MODULES = """
     django.db.backends.postgresql.base django.db.backends.sqlite3.base django.db.migrations.executor
     django.db.models django.forms django.middleware.csrf django.shortcuts django.template.defaulttags
     django.urls django.views.debug django_htmx.middleware psycopg_pool
+    google.protobuf.json_format google.protobuf.message opentelemetry.proto.collector.logs.v1.logs_service_pb2
+    opentelemetry.proto.collector.metrics.v1.metrics_service_pb2
+    opentelemetry.proto.collector.trace.v1.trace_service_pb2
 """
 """Modules of others that DevUI's processes import and that ask for no settings.
 

@@ -264,7 +264,10 @@ def test_no_module_imports_test_modules():
 
 def of_the_agent_runtime(path: str, name: str) -> bool:
     """Only packages that run in an agent's process import ADK."""
-    return is_under(name, "google") and not path.startswith(RUNTIME_PACKAGES)
+    is_of_agents = is_under(name, "google") and not is_under(
+        name, "google.protobuf"
+    )  # its messages, for OTLP
+    return is_of_agents and not path.startswith(RUNTIME_PACKAGES)
 
 
 def of_private_names(path: str, name: str) -> bool:

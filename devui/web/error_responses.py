@@ -42,10 +42,11 @@ API_ROOTS = frozenset(
         "run_sse",
         "trigger",
         "users",
+        "v1",
         "version",
     }
 )
-"""First path segments of ADK's REST API, of DevUI's and of monitoring: their callers are programs."""
+"""First path segments of ADK's REST API, of DevUI's, of OTLP and of monitoring: their callers are programs."""
 
 UNSENT_FIELDS = frozenset({"status", "back", "retry_after"})
 """Fields of a problem that its body does not have."""

@@ -6,8 +6,7 @@ child spans inherit the assignment.
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -21,11 +20,12 @@ from sessions_app.store import scopes
 from sessions_app.store.database.bounded_dict import BoundedDict
 from sessions_app.store.database.stopwatch import Stopwatch
 from sessions_app.store.models import Span as Row
-from sessions_app.store.redaction import redact
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.short_texts import truncate
 from sessions_app.store.traces.outbox import outbox
 from sessions_app.store.traces.records import MAX_ERROR, save_span
+from sessions_app.store.traces.span_attributes import store_attributes
+from sessions_app.store.traces.span_kinds import recognize_span_kind
 
 STEP_S = 0.1
 """Minimum clock error, in seconds, that counts as a clock change; smaller ones are read latency."""
@@ -34,6 +34,9 @@ SPANS_MOST = 20_000
 TEXT_MOST = 4_000
 """Maximum length of an attribute's text, in characters."""
 
+MEMBERS_MOST = 200
+"""Maximum events and links of a span that are stored."""
+
 MODEL_CALL_ATTRIBUTES = ("gcp.vertex.agent.llm_request", "gcp.vertex.agent.llm_response")
 """Attributes that are stored as model calls instead."""
 
@@ -41,17 +44,6 @@ EVENT_ID = "gcp.vertex.agent.event_id"
 
 _RUN_SPAN_PREFIXES = ("invocation", "invoke_")
 """Name prefixes of spans that begin before the recorder is called for their invocation."""
-
-_KINDS = {
-    "invocation": Row.Kind.INVOCATION,
-    "invoke_workflow": Row.Kind.INVOCATION,
-    "invoke_agent": Row.Kind.AGENT,
-    "agent_run": Row.Kind.AGENT,
-    "call_llm": Row.Kind.MODEL,
-    "generate_content": Row.Kind.MODEL,
-    "send_data": Row.Kind.MODEL,
-    "execute_tool": Row.Kind.TOOL,
-}
 
 _owners: BoundedDict[int, tuple[SessionKey, str]] = BoundedDict(SPANS_MOST)
 _unowned: BoundedDict[int, tuple[str, int | None]] = BoundedDict(SPANS_MOST)
@@ -131,29 +123,40 @@ def _save_unit(owner: tuple[SessionKey, str], span: ReadableSpan, clock_errors: 
         span_id=format(span.context.span_id, "016x"),
         parent_id=format(span.parent.span_id, "016x") if span.parent else "",
         name=scopes.clean_text(span.name),
-        kind=_KINDS.get(span.name.split(" ")[0].split("[")[0], Row.Kind.OTHER),
+        kind=recognize_span_kind(span.name, attributes),
         started_ns=(span.start_time or 0) - clock_errors[0],
         ended_ns=(span.end_time or span.start_time or 0) - clock_errors[1],
         failed=span.status.status_code is StatusCode.ERROR,
         message=truncate(scopes.clean_error(span.status.description or ""), MAX_ERROR),
         event_id=str(attributes.get(EVENT_ID) or ""),
         attributes=scopes.dumps(
-            {
-                name: _storable_attribute(value)
-                for name, value in attributes.items()
-                if name not in MODEL_CALL_ATTRIBUTES
-            }
+            store_attributes(
+                [item for item in attributes.items() if item[0] not in MODEL_CALL_ATTRIBUTES], TEXT_MOST
+            )
+        ),
+        events=scopes.dumps(
+            [
+                {
+                    "name": scopes.clean_text(event.name),
+                    "at_ns": event.timestamp,
+                    "attributes": _attributes(event.attributes),
+                }
+                for event in span.events[:MEMBERS_MOST]
+            ]
+        ),
+        links=scopes.dumps(
+            [
+                {
+                    "trace_id": format(link.context.trace_id, "032x"),
+                    "span_id": format(link.context.span_id, "016x"),
+                    "attributes": _attributes(link.attributes),
+                }
+                for link in span.links[:MEMBERS_MOST]
+            ]
         ),
     )
     return partial(save_span, key, row)
 
 
-def _storable_attribute(value: Any) -> Any:
-    """Return an attribute in storable form, without credentials."""
-    value = scopes.to_jsonable(value)
-    if isinstance(value, str) and value.startswith(("{", "[")):
-        with suppress(ValueError):
-            value = scopes.dumps(redact(json.loads(value)))
-    if isinstance(value, str) and len(value) > TEXT_MOST:
-        return f"{value[:TEXT_MOST]}… ({len(value):,} characters)"
-    return redact(value)
+def _attributes(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
+    return store_attributes((attributes or {}).items(), TEXT_MOST)

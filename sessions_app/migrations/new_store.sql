@@ -52,8 +52,6 @@ CREATE TABLE "sessions_app_sessionusage" ("id" integer NOT NULL PRIMARY KEY AUTO
 
 CREATE TABLE "sessions_app_sessionwords" ("id" bigint NOT NULL PRIMARY KEY, "words" text NULL);
 
-CREATE TABLE "sessions_app_span" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "session_id" bigint NOT NULL REFERENCES "sessions_app_agentsession" ("id") DEFERRABLE INITIALLY DEFERRED, "invocation_id" text NOT NULL, "trace_id" varchar(32) NOT NULL, "span_id" varchar(16) NOT NULL, "parent_id" varchar(16) NOT NULL, "name" text NOT NULL, "kind" varchar(12) NOT NULL, "started_ns" bigint NOT NULL, "ended_ns" bigint NOT NULL, "failed" bool NOT NULL, "message" text NOT NULL, "event_id" text NOT NULL, "attributes" text NOT NULL);
-
 CREATE TABLE "sessions_app_statechange" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "scope" varchar(8) NOT NULL, "owner_id" bigint NOT NULL, "key" text NOT NULL, "key_id" varchar(255) NOT NULL, "position" bigint NOT NULL, "value" text NULL, "private" text NULL, "note" varchar(32) NOT NULL, "removed" bool NOT NULL, "cause" varchar(8) NOT NULL, "timestamp" real NOT NULL, "session_id" bigint NULL REFERENCES "sessions_app_agentsession" ("id") DEFERRABLE INITIALLY DEFERRED, "from_user" text NOT NULL, "from_session" text NOT NULL, "seq" bigint NOT NULL, "event_id" text NOT NULL, "invocation_id" text NOT NULL, "author" text NOT NULL, "writer" varchar(16) NOT NULL, "writer_name" text NOT NULL, "call_id" text NOT NULL, "inferred" bool NOT NULL);
 
 CREATE TABLE "sessions_app_statevalue" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "scope" varchar(8) NOT NULL, "key_id" varchar(255) NOT NULL, "mark" text NOT NULL, "owner_id" bigint NOT NULL, CONSTRAINT "value_of_owner" UNIQUE ("scope", "key_id", "mark", "owner_id"));
@@ -152,10 +150,6 @@ CREATE INDEX "sessions_by_trait" ON "sessions_app_sessiontrait" ("name", "value"
 
 CREATE INDEX "session_words" ON "sessions_app_sessionwords" ("words");
 
-CREATE INDEX "span_of_invocation" ON "sessions_app_span" ("session_id", "invocation_id", "started_ns");
-
-CREATE INDEX "span_by_event" ON "sessions_app_span" ("event_id");
-
 CREATE INDEX "change_of_key" ON "sessions_app_statechange" ("scope", "owner_id", "key_id", "position");
 
 CREATE INDEX "change_of_event" ON "sessions_app_statechange" ("session_id", "seq");
@@ -220,6 +214,16 @@ CREATE INDEX "own_trace_newest" ON "sessions_app_trace" ("started_at" DESC, "id"
 
 CREATE INDEX "own_trace_by_duration" ON "sessions_app_trace" ((coalesce(("finished_at" - "started_at"), 0.0)), "id") WHERE "own_status" > '';
 
+CREATE TABLE "sessions_app_span" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "session_id" bigint NOT NULL REFERENCES "sessions_app_agentsession" ("id") DEFERRABLE INITIALLY DEFERRED, "invocation_id" text NOT NULL, "trace_id" varchar(32) NOT NULL, "span_id" varchar(16) NOT NULL, "parent_id" varchar(16) NOT NULL, "name" text NOT NULL, "kind" varchar(12) NOT NULL, "started_ns" bigint NOT NULL, "ended_ns" bigint NOT NULL, "failed" bool NOT NULL, "message" text NOT NULL, "event_id" text NOT NULL, "attributes" text NOT NULL, "events" text DEFAULT '[]' NOT NULL, "links" text DEFAULT '[]' NOT NULL, "source" text DEFAULT '{}' NOT NULL);
+
+CREATE INDEX "span_of_invocation" ON "sessions_app_span" ("session_id", "invocation_id", "started_ns");
+
+CREATE INDEX "span_by_event" ON "sessions_app_span" ("event_id");
+
+CREATE INDEX "span_identity" ON "sessions_app_span" ("trace_id", "span_id");
+
+CREATE INDEX "trace_by_trace_id" ON "sessions_app_trace" ("trace_id") WHERE NOT ("trace_id" = '');
+
 INSERT INTO django_migrations (app, name, applied) VALUES
 ('sessions_app', '0001_initial', strftime('%Y-%m-%d %H:%M:%f', 'now')),
 ('sessions_app', '0002_lineage_and_app_settings', strftime('%Y-%m-%d %H:%M:%f', 'now')),
@@ -258,4 +262,5 @@ INSERT INTO django_migrations (app, name, applied) VALUES
 ('sessions_app', '0006_judgements', strftime('%Y-%m-%d %H:%M:%f', 'now')),
 ('sessions_app', '0007_run_pauses', strftime('%Y-%m-%d %H:%M:%f', 'now')),
 ('sessions_app', '0008_list_of_runs', strftime('%Y-%m-%d %H:%M:%f', 'now')),
+('sessions_app', '0009_span_details', strftime('%Y-%m-%d %H:%M:%f', 'now')),
 ('sessions_app', '0001_schema', strftime('%Y-%m-%d %H:%M:%f', 'now'));

@@ -74,8 +74,10 @@ class SessionFilter:
 
     @property
     def realms(self) -> str:
-        """Prefix of the shown realms, including eval attempts if the query asks for them."""
-        return self.realm or (realms.ATTEMPT if self.query.wants_evals else "")
+        """Prefix of the shown realms: of eval attempts or traced sessions if the query asks for them."""
+        if self.realm or self.query.wants_evals:
+            return self.realm or realms.ATTEMPT
+        return realms.TRACED if self.query.wants_traced else ""
 
 
 def list_newest_sessions(app_name: str, user_id: str = "") -> QuerySet[AgentSession]:

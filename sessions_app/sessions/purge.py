@@ -65,7 +65,7 @@ class PurgeFilter:
 
     def due(self, now: float) -> QuerySet[AgentSession]:
         """Return the matching sessions."""
-        rows = AgentSession.objects.filter(realm="")
+        rows = AgentSession.objects.filter(realm__in=realms.LASTING)
         if self.app is not None:
             rows = rows.filter(app_name=self.app)
         if self.older_than_s is not None:

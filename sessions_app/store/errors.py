@@ -31,6 +31,20 @@ class BadInput(DevUIError):
     code = "bad_input"
 
 
+class TooLarge(DevUIError):
+    """The request has more than its receiver accepts."""
+
+    status = 413
+    code = "too_large"
+
+
+class UnsupportedMedia(DevUIError):
+    """The request has a content type or an encoding that its receiver does not read."""
+
+    status = 415
+    code = "unsupported_media"
+
+
 class InvalidBody(BadInput):
     """A request body does not match its schema. `errors` lists the faults as pydantic does."""
 

@@ -15,6 +15,7 @@ from operator import or_
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from sessions_app.store.models import AgentSession, AppSettings
+from sessions_app.store.realms import LASTING
 
 IDLE_FRACTION = 0.5
 """Fraction of the TTL after which a session without an event is idle."""
@@ -42,7 +43,7 @@ def annotate_ttl(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
 def expires_at(session: AgentSession) -> float | None:
     """Return the expiry time of a session annotated by `annotate_ttl`; None if it never expires."""
     ttl_s: float | None = getattr(session, "ttl_s", None)
-    return None if ttl_s is None or session.realm else session.updated_at + ttl_s
+    return None if ttl_s is None or session.realm not in LASTING else session.updated_at + ttl_s
 
 
 def find_age(session: AgentSession) -> Age:
@@ -67,7 +68,7 @@ def filter_by_age(rows: QuerySet[AgentSession], age: Age, now: float | None = No
     fraction = 1.0 if age == Age.EXPIRED else IDLE_FRACTION
     newest = current_time - fraction * min(ttl or 0.0 for ttl in ttls.values())
     # The last condition follows from the others, but bounds the index range.
-    return rows.filter(reduce(or_, parts), realm="", updated_at__lt=newest)
+    return rows.filter(reduce(or_, parts), realm__in=LASTING, updated_at__lt=newest)
 
 
 def _age_condition(app_name: str, ttl_s: float, age: Age, now: float) -> Q:

@@ -26,6 +26,12 @@ DELETED = "deleted/"
 NESTED = "nested/"
 """Prefix for sessions of nested runs, which are read-only; the outer session's primary key and ADK's id follow."""
 
+TRACED = "traced/"
+"""Realm of sessions that are read out of received traces, which are read-only. It has no further name."""
+
+LASTING = ("", TRACED)
+"""Realms whose sessions expire and are purged by the time to live of their app."""
+
 HIDDEN = (COPYING, PURGED, DELETED)
 
 
@@ -68,22 +74,30 @@ def exclude_hidden(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
 
 
 def is_read_only(session: AgentSession) -> bool:
-    """Tell whether a session is read-only because it belongs to an eval attempt or to a nested run."""
-    return session.realm.startswith((ATTEMPT, NESTED))
+    """Tell whether a session is read-only: it belongs to an eval attempt or a nested run, or only traces tell of it."""
+    return session.realm.startswith((ATTEMPT, NESTED, TRACED))
 
 
 def refuse_read_only(session: AgentSession) -> None:
     """Refuse to change a read-only session.
 
     Raises:
-        BadInput: the session belongs to an eval attempt or to a nested run.
+        BadInput: the session belongs to an eval attempt or to a nested run, or only traces tell of it.
     """
     if is_read_only(session):
-        owner = "a call of another session" if session.realm.startswith(NESTED) else "an eval attempt"
         raise BadInput(
-            f"Session {session.session_id!r} belongs to {owner} and is read-only.",
+            f"Session {session.session_id!r} {read_only_reason(session)} and is read-only.",
             hint="Use another session, or fork this one.",
         )
+
+
+def read_only_reason(session: AgentSession) -> str:
+    """Return why a session is read-only, as the predicate of a sentence about it."""
+    if session.realm == TRACED:
+        return "is read out of received traces"
+    return (
+        f"belongs to {'a call of another session' if session.realm.startswith(NESTED) else 'an eval attempt'}"
+    )
 
 
 def refuse_nested(session: AgentSession) -> None:

@@ -13,6 +13,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from sessions_app.store.errors import NotFound
 from sessions_app.store.models import AgentSession, Event, Run, Span, Trace
+from sessions_app.store.realms import LASTING
 from sessions_app.traces.pauses import Pauses
 from sessions_app.traces.tool_exchanges import ToolExchange, read_exchanges
 
@@ -119,9 +120,9 @@ class Waterfall:
 
 
 def list_traces(app: str = "") -> QuerySet[Trace]:
-    """Return the traces outside of realms, of one app or of all."""
+    """Return the traces outside of isolated realms, with received ones, of one app or of all."""
     # EXISTS instead of a join: with a join the planner starts with the sessions and sorts all their traces.
-    sessions = AgentSession.objects.filter(pk=OuterRef("session"), realm="")
+    sessions = AgentSession.objects.filter(pk=OuterRef("session"), realm__in=LASTING)
     if app:
         sessions = sessions.filter(app_name=app)
     return Trace.objects.select_related("session").filter(Exists(sessions))
@@ -243,15 +244,17 @@ def _bar_position(start: float, length: float, total_s: float) -> tuple[int, int
 
 
 def _in_order(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
-    """Yield spans with their depth, parents before children."""
+    """Yield spans with their depth, parents before children; those whose parents are unknown or a cycle at depth 0."""
     inside: dict[str, list[Span]] = defaultdict(list)
     span_ids = {span.span_id for span in spans}
     for span in spans:
         inside[
             span.parent_id if span.parent_id in span_ids and span.parent_id != span.span_id else ""
         ].append(span)
-    waiting = [(0, span) for span in reversed(inside[""])]
-    while waiting:
+    waiting = [(0, span) for span in reversed(inside.pop("", []))]
+    while waiting or inside:
+        if not waiting:
+            waiting = [(0, span) for span in inside.pop(next(iter(inside)))]
         depth, span = waiting.pop()
         yield min(depth, MAX_DEPTH), span
         waiting += [(depth + 1, below) for below in reversed(inside.pop(span.span_id, []))]

@@ -54,6 +54,15 @@ RAW_DEPTH = 6
 Context = dict[str, Any]
 
 
+REALM_NAMES = {
+    realms.ATTEMPT: "eval attempt",
+    realms.FORK: "own user: and app: state",
+    realms.NESTED: "nested run",
+    realms.TRACED: "received trace",
+}
+"""What sessions are, by the prefix of their realm."""
+
+
 @dataclass(slots=True)
 class PageRequest:
     """A request for the session page or a part of it. `_frame_context` and `_timeline_context` come first.
@@ -125,18 +134,23 @@ def _frame_context(page: PageRequest) -> Context:
     session = page.session
     page.runs = read_session_runs(session.pk)
     nested = realms.find_nested_run(session)
-    realm_name = "nested run" if nested else "eval attempt" if session.realm else ""
     return {
         "name": session.name,
         "focused_seq": page.selected.seq if page.selected else None,
         "runs": read_pauses(page.runs),
-        "realm_name": "own user: and app: state" if realms.is_isolated_fork(session) else realm_name,
-        "is_read_only": realms.is_read_only(session),
+        "realm_name": _describe_realm(session),
+        "read_only_reason": realms.read_only_reason(session) if realms.is_read_only(session) else "",
         "nested_run": nested,
         "mirror": find_mirror(session),
         "cannot_run": None if realms.is_read_only(session) else find_problem(session.app_name),
         "find": page.query["find"],
     }
+
+
+def _describe_realm(session: AgentSession) -> str:
+    """Return what the realm of a session makes it; empty if it has none."""
+    prefix = f"{session.realm.partition('/')[0]}/"
+    return REALM_NAMES.get(prefix, "")
 
 
 def _lineage_context(page: PageRequest) -> Context:

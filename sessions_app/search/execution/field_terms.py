@@ -148,6 +148,7 @@ _TRAIT_CONDITIONS: dict[str, Callable[[], SessionSet]] = {
     "live": lambda: _origin_condition("live"),
     "imported": lambda: _origin_condition("import"),
     "forked": lambda: _origin_condition("fork"),
+    "traced": lambda: _origin_condition("trace"),
     "eval": lambda: _origin_condition("eval"),
 }
 

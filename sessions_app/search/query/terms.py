@@ -25,7 +25,7 @@ PREFIX_MARK = "*"
 ARROW = "->"
 """Separates a key from a path into its value."""
 
-ORIGINS = ("live", "import", "fork", "eval")
+ORIGINS = ("live", "import", "fork", "trace", "eval")
 TRAITS = (
     "pinned",
     "error",
@@ -36,6 +36,7 @@ TRAITS = (
     "live",
     "imported",
     "forked",
+    "traced",
     "eval",
 )
 """Values of `is:`."""
@@ -238,8 +239,17 @@ class Query:
     @property
     def wants_evals(self) -> bool:
         """Return whether it asks for eval attempts, which lists hide by default."""
-        eval_terms = {("is", "eval"), ("origin", "eval")}
-        return any((term.name, term.value) in eval_terms and not term.negated for term in self.fields)
+        return self._names_origin("eval", "eval")
+
+    @property
+    def wants_traced(self) -> bool:
+        """Return whether it asks for sessions that are read out of traces, which lists hide by default."""
+        return self._names_origin("traced", "trace")
+
+    def _names_origin(self, trait: str, origin: str) -> bool:
+        """Return whether a term asks for sessions of an origin, by its trait or its name."""
+        terms = {("is", trait), ("origin", origin)}
+        return any((term.name, term.value) in terms and not term.negated for term in self.fields)
 
 
 def _negation_sign(negated: bool) -> str:

@@ -291,6 +291,7 @@ class Trace(models.Model):
         ]
         indexes = [
             models.Index(fields=["-started_at", "-id"], name="trace_newest"),
+            models.Index(fields=["trace_id"], name="trace_by_trace_id", condition=~models.Q(trace_id="")),
             models.Index(fields=["id"], name="trace_uncounted", condition=UNCOUNTED),
             models.Index(fields=["-started_at", "-id"], name="own_trace_newest", condition=HAS_NO_RUN),
             models.Index(DURATION, models.F("id"), name="own_trace_by_duration", condition=HAS_NO_RUN),
@@ -360,7 +361,7 @@ class ModelPiece(models.Model):
 
 
 class Span(models.Model):
-    """An OpenTelemetry span of ADK: an invocation, an agent, a model call or a tool call."""
+    """An OpenTelemetry span, recorded or received: an invocation, an agent, a model call, a tool call, or another."""
 
     class Kind(models.TextChoices):
         """The operation that a span measures."""
@@ -384,9 +385,21 @@ class Span(models.Model):
     message = models.TextField(default="", help_text="The error message.")
     event_id = models.TextField(default="", help_text="ADK id of the event it produced, if known.")
     attributes = models.TextField(default="{}", help_text="JSON, without the request and the response.")
+    events = models.TextField(
+        default="[]", db_default="[]", help_text="JSON: name, at_ns and attributes of each event."
+    )
+    links = models.TextField(
+        default="[]", db_default="[]", help_text="JSON: trace_id, span_id and attributes of each link."
+    )
+    source = models.TextField(
+        default="{}",
+        db_default="{}",
+        help_text="JSON: resource and scope of the program that sent it, if any.",
+    )
 
     class Meta:
         indexes = [
             models.Index(fields=["session", "invocation_id", "started_ns"], name="span_of_invocation"),
             models.Index(fields=["event_id"], name="span_by_event"),
+            models.Index(fields=["trace_id", "span_id"], name="span_identity"),
         ]

@@ -1,0 +1,196 @@
+"""Writes of received spans and log records, idempotent by the ids of trace and span."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Max, Min
+
+from sessions_app.otlp.conversations import ReadSpan, build_event_id, read_conversation, select_model_spans
+from sessions_app.otlp.model_call_rows import save_model_calls
+from sessions_app.otlp.received import ReceivedRecord, ReceivedSpan
+from sessions_app.otlp.session_events import write_events
+from sessions_app.otlp.span_facts import SpanFacts, decode_facts
+from sessions_app.otlp.traced_sessions import find_or_create_trace
+from sessions_app.store import realms, scopes
+from sessions_app.store.database import change_notification
+from sessions_app.store.database.named_locks import take_lock
+from sessions_app.store.index import index_backlog
+from sessions_app.store.models import LogRecord, Run, Span, Trace
+from sessions_app.store.traces.log_records import save_log_records
+
+MAX_SPANS = 20_000
+"""Most spans of a trace that are stored."""
+
+MAX_CONVERSATION_SPANS = 2_000
+"""Most spans of a trace that its conversation is read out of: the first ones of agents, models and tools."""
+
+MAX_RECORDS = 5_000
+"""Most log records of a trace that are stored."""
+
+MAX_CONTENT_RECORDS = 1_000
+"""Most log records with content of a call of a model that are stored with its span."""
+
+_READ_KINDS = (Span.Kind.INVOCATION, Span.Kind.AGENT, Span.Kind.MODEL, Span.Kind.TOOL)
+_IDENTITY = ("name", "parent_id", "started_ns", "ended_ns")
+_RECEIVED = (*_IDENTITY, "kind", "failed", "message", "event_id", "attributes", "events", "links", "source")
+"""Columns that a span sets which arrives after its log records."""
+
+
+@transaction.atomic
+def save_spans(trace_id: str, received: Sequence[ReceivedSpan]) -> list[str]:
+    """Store spans of a trace, and what they tell of a conversation. Return the reasons for refused ones.
+
+    A span that is stored already is accepted again, but not with other content.
+    """
+    trace = _lock_trace(trace_id, received, min(item.row.started_ns for item in received) / 1e9)
+    stored = {
+        span.span_id: span
+        for span in Span.objects.filter(trace_id=trace_id).only("span_id", "events", *_IDENTITY)
+    }
+    new: dict[str, Span] = {}
+    refusals: list[str] = []
+    for item in received:
+        row = item.row
+        before = new.get(row.span_id) or stored.get(row.span_id)
+        if before is None or not before.name:
+            new[row.span_id] = _place_span(row, trace, before)
+        elif any(getattr(before, name) != getattr(row, name) for name in _IDENTITY):
+            refusals.append(f"span {row.span_id} of trace {trace_id} is stored with other content")
+    room = max(MAX_SPANS - len(stored), 0)
+    fresh = [row for row in new.values() if row.pk is None]
+    refusals += [f"trace {trace_id} has more than {MAX_SPANS:,} spans"] * len(fresh[room:])
+    Span.objects.bulk_create(fresh[:room])
+    for row in new.values():
+        if row.pk is not None and row not in fresh:
+            row.save(update_fields=_RECEIVED)
+    if new:
+        _update_trace(trace, set(new))
+    return refusals
+
+
+@transaction.atomic
+def save_records(trace_id: str, received: Sequence[ReceivedRecord]) -> list[str]:
+    """Store log records of a trace. Return the reasons for refused ones."""
+    trace = _lock_trace(trace_id, received, min(item.at_ns for item in received) / 1e9)
+    stored = LogRecord.objects.filter(session=trace.session_id, invocation_id=trace.invocation_id).count()
+    rows = [item.row for item in received if item.row is not None]
+    room = max(MAX_RECORDS - stored, 0)
+    for row in rows[:room]:
+        save_log_records(trace.session.key, [row._replace(invocation_id=trace.invocation_id)])
+    contents = [item for item in received if item.event is not None]
+    if contents:
+        _save_content_records(trace, contents)
+    change_notification.notify_after_commit()
+    return [f"trace {trace_id} has more than {MAX_RECORDS:,} log records"] * len(rows[room:])
+
+
+def _lock_trace(trace_id: str, received: Sequence[ReceivedSpan | ReceivedRecord], started_at: float) -> Trace:
+    senders = [item.sender for item in received]
+    for name in sorted({sender.conversation or trace_id for sender in senders}):
+        take_lock(f"otlp {name}")
+    take_lock(f"otlp {trace_id}")
+    return find_or_create_trace(trace_id, senders, started_at)
+
+
+def _place_span(row: Span, trace: Trace, before: Span | None) -> Span:
+    """Return the row of a span in its session, in place of one that only its log records have announced."""
+    row.session_id, row.invocation_id = trace.session_id, trace.invocation_id
+    is_traced = trace.session.realm == realms.TRACED
+    if is_traced and row.kind in (Span.Kind.MODEL, Span.Kind.TOOL):
+        row.event_id = build_event_id(row.trace_id, row.span_id)
+    elif not is_traced:
+        row.event_id = scopes.clean_text(
+            str(json.loads(row.attributes).get("gcp.vertex.agent.event_id") or "")
+        )
+    if before is not None:
+        row.pk = before.pk
+        row.events = scopes.dumps([*json.loads(row.events), *json.loads(before.events)])
+    return row
+
+
+def _save_content_records(trace: Trace, received: Sequence[ReceivedRecord]) -> None:
+    """Store log records with content as events of their spans, which may arrive later."""
+    by_span: dict[str, list[ReceivedRecord]] = {}
+    for item in received:
+        by_span.setdefault(item.span_id, []).append(item)
+    rows = {
+        row.span_id: row for row in Span.objects.filter(trace_id=received[0].trace_id, span_id__in=by_span)
+    }
+    for span_id, items in by_span.items():
+        row = rows.get(span_id) or _announced_span(trace, items[0])
+        stored = json.loads(row.events)
+        added = [item.event for item in items if item.event not in stored]
+        row.events = scopes.dumps([*stored, *added][:MAX_CONTENT_RECORDS])
+        row.save()
+    _update_trace(trace, set(by_span))
+
+
+def _announced_span(trace: Trace, record: ReceivedRecord) -> Span:
+    """Return the row of a span of which only a log record has arrived. It has no name."""
+    return Span(
+        session_id=trace.session_id,
+        invocation_id=trace.invocation_id,
+        trace_id=record.trace_id,
+        span_id=record.span_id,
+        name="",
+        kind=Span.Kind.OTHER,
+        started_ns=record.at_ns,
+        ended_ns=record.at_ns,
+    )
+
+
+def _update_trace(trace: Trace, changed: set[str]) -> None:
+    """Set the times of a trace and, of a traced session, the events and model calls that its spans tell of."""
+    spans = Span.objects.filter(session=trace.session_id, invocation_id=trace.invocation_id)
+    times = spans.aggregate(start=Min("started_ns"), end=Max("ended_ns"))
+    if trace.session.realm != realms.TRACED:
+        index_backlog.recheck(trace.session_id, trace.invocation_id)
+        change_notification.notify_after_commit()
+        return
+    trace.started_at, trace.finished_at = times["start"] / 1e9, times["end"] / 1e9
+    read = [
+        _decode_span(span)
+        for span in spans.filter(kind__in=_READ_KINDS).order_by("started_ns", "pk")[:MAX_CONVERSATION_SPANS]
+    ]
+    trace.root_agent = trace.root_agent or _root_agent(read)
+    trace.own_status = _outcome(read)
+    trace.save(update_fields=["started_at", "finished_at", "root_agent", "own_status"])
+    models = select_model_spans(read)
+    inner = {item.span.span_id: item.span.parent_id for item in read}
+    save_model_calls(
+        trace.session.key,
+        trace.invocation_id,
+        [
+            model
+            for model in models
+            if model.span.span_id in changed or _has_changed_inside(model, inner, changed)
+        ],
+    )
+    if write_events(trace.session, trace.invocation_id, read_conversation(trace.invocation_id, read)):
+        index_backlog.recheck(trace.session_id, trace.invocation_id)
+    change_notification.notify_after_commit()
+
+
+def _has_changed_inside(model: ReadSpan, parents: dict[str, str], changed: set[str]) -> bool:
+    return any(parents.get(span_id) == model.span.span_id for span_id in changed)
+
+
+def _outcome(read: Sequence[ReadSpan]) -> Run.Status:
+    """Return whether the spans around all others failed."""
+    span_ids = {item.span.span_id for item in read}
+    failed = any(item.span.failed for item in read if item.span.parent_id not in span_ids)
+    return Run.Status.FAILED if failed else Run.Status.DONE
+
+
+def _decode_span(span: Span) -> ReadSpan:
+    return ReadSpan(span, decode_facts(span.attributes, span.events))
+
+
+def _root_agent(read: Iterable[ReadSpan]) -> str:
+    """Return the agent of the outermost span that names one."""
+    outermost: Any = next((item.facts for item in read if item.facts.agent), SpanFacts({}))
+    return str(outermost.agent)
