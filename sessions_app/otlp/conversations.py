@@ -219,16 +219,18 @@ class _Conversation:
         }
 
 
-def _error(read: ReadSpan) -> Wire:
-    code = read.facts.error_type or next(
-        (
-            str(event["attributes"].get("exception.type"))
-            for event in read.facts.events
-            if _is_exception(event)
-        ),
-        "",
+def find_error_type(read: ReadSpan) -> str:
+    """Return the type of the error of a failed span, from its attributes or its exception."""
+    exceptions = (
+        str(event["attributes"].get("exception.type") or "")
+        for event in read.facts.events
+        if _is_exception(event)
     )
-    return {"errorCode": code or "ERROR", "errorMessage": read.span.message}
+    return read.facts.error_type or next(exceptions, "") or "ERROR"
+
+
+def _error(read: ReadSpan) -> Wire:
+    return {"errorCode": find_error_type(read), "errorMessage": read.span.message}
 
 
 def _response_parts(content: Content) -> list[Wire]:

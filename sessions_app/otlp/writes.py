@@ -9,7 +9,13 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Max, Min
 
-from sessions_app.otlp.conversations import ReadSpan, build_event_id, read_conversation, select_model_spans
+from sessions_app.otlp.conversations import (
+    ReadSpan,
+    build_event_id,
+    find_error_type,
+    read_conversation,
+    select_model_spans,
+)
 from sessions_app.otlp.model_call_rows import save_model_calls
 from sessions_app.otlp.received import ReceivedRecord, ReceivedSpan
 from sessions_app.otlp.session_events import write_events
@@ -157,8 +163,12 @@ def _update_trace(trace: Trace, changed: set[str]) -> None:
         for span in spans.filter(kind__in=_READ_KINDS).order_by("started_ns", "pk")[:MAX_CONVERSATION_SPANS]
     ]
     trace.root_agent = trace.root_agent or _root_agent(read)
-    trace.own_status = _outcome(read)
-    trace.save(update_fields=["started_at", "finished_at", "root_agent", "own_status"])
+    failed = _failed_root(read)
+    trace.own_status = Run.Status.DONE if failed is None else Run.Status.FAILED
+    trace.stages = scopes.dumps(
+        [[Trace.FAILED, trace.finished_at, find_error_type(failed)]] if failed else []
+    )
+    trace.save(update_fields=["started_at", "finished_at", "root_agent", "own_status", "stages"])
     models = select_model_spans(read)
     inner = {item.span.span_id: item.span.parent_id for item in read}
     save_model_calls(
@@ -179,11 +189,11 @@ def _has_changed_inside(model: ReadSpan, parents: dict[str, str], changed: set[s
     return any(parents.get(span_id) == model.span.span_id for span_id in changed)
 
 
-def _outcome(read: Sequence[ReadSpan]) -> Run.Status:
-    """Return whether the spans around all others failed."""
+def _failed_root(read: Sequence[ReadSpan]) -> ReadSpan | None:
+    """Return the first failed one of the spans that have none around them; None if all succeeded."""
     span_ids = {item.span.span_id for item in read}
-    failed = any(item.span.failed for item in read if item.span.parent_id not in span_ids)
-    return Run.Status.FAILED if failed else Run.Status.DONE
+    roots = (item for item in read if item.span.parent_id not in span_ids)
+    return next((item for item in roots if item.span.failed), None)
 
 
 def _decode_span(span: Span) -> ReadSpan:

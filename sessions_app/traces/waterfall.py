@@ -77,9 +77,10 @@ class Bar:
         repeats_error: a span directly inside it failed with the same message and shows it.
         attributes: of the span, without credentials.
         exchange: arguments and result of its tool call; None if it is none, or no event has it.
+        is_orphan: the span around it is none of these.
     """
 
-    span_id: str
+    pk: int
     label: str
     name: str
     kind: str
@@ -93,6 +94,7 @@ class Bar:
     attributes: dict[str, Any]
     repeats_error: bool = False
     exchange: ToolExchange | None = None
+    is_orphan: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +216,8 @@ def _build_bar(
     attributes = json.loads(span.attributes)
     start, width = position
     return Bar(
-        span_id=span.span_id,
-        label=_label_span(span, attributes),
+        pk=span.pk,
+        label=label_span(span, attributes),
         name=span.name,
         kind=span.kind,
         depth=depth,
@@ -228,11 +230,17 @@ def _build_bar(
         attributes=attributes,
         repeats_error=repeats_error,
         exchange=exchange,
+        is_orphan=depth == 0 and bool(span.parent_id),
     )
 
 
-def _label_span(span: Span, attributes: Mapping[str, Any]) -> str:
-    """Return the word and name of what a span measures; its recorded name if no attribute names it."""
+def label_span(span: Span, attributes: Mapping[str, Any]) -> str:
+    """Return the word and name of what a span measures; its recorded name if no attribute names it.
+
+    A span without a name is one that log records have announced, but that has not arrived.
+    """
+    if not span.name:
+        return "not received yet"
     word, attribute = SPAN_SUBJECTS.get(Span.Kind(span.kind), ("", ""))
     subject = attributes.get(attribute)
     return f"{word} {subject}" if subject else span.name
