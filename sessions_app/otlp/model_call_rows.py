@@ -12,6 +12,9 @@ from sessions_app.store.traces import content_store
 from sessions_app.store.traces.content_store import Piece
 from sessions_app.store.traces.records import save_call
 
+UNKNOWN_TOOLS = "unknown"
+"""Name of a list of tools that is not stored: programs may not export the tools of a model."""
+
 _COLUMNS = {
     "promptTokenCount": "prompt_tokens",
     "candidatesTokenCount": "output_tokens",
@@ -47,6 +50,8 @@ def _build_call(trace_id: str, read: ReadSpan, pieces: list[Piece]) -> ModelCall
             )
         )
         request["tools"] = pieces[-1].sha
+    else:
+        request["tools"] = UNKNOWN_TOOLS
     response = None
     if facts.output:
         pieces.append(content_store.make_piece(facts.output))

@@ -13,7 +13,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from sessions_app.store.errors import NotFound
 from sessions_app.store.models import AgentSession, Event, Run, Span, Trace
-from sessions_app.store.realms import LASTING
+from sessions_app.store.realms import LASTING, TRACED
 from sessions_app.traces.pauses import Pauses
 from sessions_app.traces.tool_exchanges import ToolExchange, read_exchanges
 
@@ -156,7 +156,8 @@ def waterfall(session: AgentSession, invocation_id: str) -> Waterfall:
     spans = list(rows[: MAX_SPANS + 1])
     hidden = rows.count() - MAX_SPANS if len(spans) > MAX_SPANS else 0
     trace = Trace.objects.filter(session=session, invocation_id=invocation_id).first()
-    stages = _build_stages(session, invocation_id, trace)
+    # the only stage of a received trace is its error, which its spans show
+    stages = [] if session.realm == TRACED else _build_stages(session, invocation_id, trace)
     pauses = list_pauses(trace) if trace else Pauses()
     bars, seconds = _build_bars(session, spans[:MAX_SPANS], pauses) if spans else ([], 0.0)
     seconds = seconds or (stages[-1].since_start if stages else 0.0)

@@ -19,6 +19,7 @@ from tests.patience import PATIENCE_S
 from tests.web import serve
 
 SCRIPT = Path(__file__).with_name("foreign_agent.py")
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs/traces.md"
 CONTENT = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY"}
 
 
@@ -124,3 +125,21 @@ async def test_exception_of_a_tool_is_its_result(web, store):
         await sync_to_async(run_program, thread_sensitive=False)(address, "Where is parcel XX5?", **CONTENT)
     result = await Event.objects.aget(kind="tool_result")
     assert re.search("ValueError: the depot is offline", result.data)
+
+
+async def test_commands_of_the_documentation_send_traces(web, store, tmp_path):
+    from devui.asgi import application
+
+    section = DOCUMENT.read_text(encoding="utf-8").partition("## Receive traces of other programs")[2]
+    commands = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)[0]
+    (tmp_path / "parcels.py").write_text(SCRIPT.read_text(encoding="utf-8"), encoding="utf-8")
+    async with serve(application) as address:
+        script = commands.replace("127.0.0.1:8000", address).replace("python ", f"{sys.executable} ")
+        await sync_to_async(run_commands, thread_sensitive=False)(script, tmp_path)
+    session = await AgentSession.objects.aget()
+    assert (session.app_name, session.last_seq, session.error_count) == ("parcel_desk", 4, 1)
+
+
+def run_commands(script: str, folder: Path) -> None:
+    """Run commands of the documentation in a shell."""
+    subprocess.run(["bash", "-ec", script], cwd=folder, check=True, timeout=PATIENCE_S, capture_output=True)
