@@ -39,6 +39,7 @@ ALL = (
     "evals",
     "start",
     "idle",
+    "otlp",
     "team_tokens",
 )
 BUSY = "Above one per processor all times are longer; ratios are measured under the same load."

@@ -21,22 +21,26 @@ MAX_REWRITTEN = 2_000
 """Most events that are written again because spans arrived late; a span can change the first event of a session."""
 
 
-def write_events(session: AgentSession, invocation_id: str, wires: Sequence[Wire]) -> bool:
+def write_events(
+    session: AgentSession, invocation_id: str, wires: Sequence[Wire], *, is_new: bool = False
+) -> bool:
     """Let the events of an invocation of a traced session be those given. Return whether something changed.
 
     New events are appended. If a stored one differs, or is later than a new one, because spans arrived late, it and
     those after it are written again, unless those are more than `MAX_REWRITTEN`. In the caller's transaction.
+
+    Args:
+        session: as it is stored.
+        invocation_id: of the events.
+        wires: the events, oldest first.
+        is_new: no event of the invocation is stored.
     """
     records = [events.build_record(wire) for wire in wires]
-    stored = list(
-        Event.objects.filter(session=session, invocation_id=invocation_id)
-        .order_by("seq")
-        .values_list("seq", "event_id", "data")
-    )
+    of_invocation = Event.objects.filter(session=session, invocation_id=invocation_id).order_by("seq")
+    stored = [] if is_new else list(of_invocation.values_list("seq", "event_id", "data"))
     same = _count_same(stored, records)
     if same == len(stored) == len(records):
         return False
-    session.refresh_from_db(fields=["last_seq", "updated_at"])
     firsts = [seq for seq, _, _ in stored[same : same + 1]]
     firsts += _find_first_later(session, invocation_id, records[same:])
     new = records[same:]

@@ -22,8 +22,10 @@ UNKNOWN_USER = "unknown"
 UNKNOWN_APP = "unknown"
 
 
-def find_or_create_trace(trace_id: str, senders: Sequence[Sender], started_at: float) -> Trace:
-    """Return the trace with an id, with its session; create what is missing. In the caller's transaction.
+def find_or_make_trace(trace_id: str, senders: Sequence[Sender], started_at: float) -> Trace:
+    """Return the trace with an id, with its session, in the caller's transaction.
+
+    A missing session is created. A missing trace of a traced session is returned without a key, to be stored.
 
     Args:
         trace_id: in hex.
@@ -33,9 +35,7 @@ def find_or_create_trace(trace_id: str, senders: Sequence[Sender], started_at: f
     conversation = _storable_id(_last(sender.conversation for sender in senders))
     trace = Trace.objects.select_related("session").filter(trace_id=trace_id).order_by("pk").first()
     if trace is None:
-        trace = _find_local(conversation, senders) or _create_trace(
-            trace_id, conversation, senders, started_at
-        )
+        trace = _find_local(conversation, senders) or _make_trace(trace_id, conversation, senders, started_at)
     elif trace.session.realm == realms.TRACED:
         _complete_key(trace, conversation, senders)
     return trace
@@ -60,7 +60,7 @@ def _find_local(conversation: str, senders: Sequence[Sender]) -> Trace | None:
     return trace
 
 
-def _create_trace(trace_id: str, conversation: str, senders: Sequence[Sender], started_at: float) -> Trace:
+def _make_trace(trace_id: str, conversation: str, senders: Sequence[Sender], started_at: float) -> Trace:
     session = _find_traced(conversation, senders) if conversation else None
     if session is None:
         key = SessionKey(
@@ -72,10 +72,8 @@ def _create_trace(trace_id: str, conversation: str, senders: Sequence[Sender], s
             _storable_id(_last(sender.user for sender in senders)) or UNKNOWN_USER,
             conversation or trace_id,
         )
-        session = AgentSession.objects.filter(**key._asdict()).first() or writes.create_session(
-            check_ids(key), origin=ORIGIN, now=started_at
-        )
-    return Trace.objects.create(
+        session = writes.create_session(check_ids(key), origin=ORIGIN, now=started_at)
+    return Trace(
         session=session,
         invocation_id=trace_id,
         trace_id=trace_id,

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Max, Min
 
 from sessions_app.otlp.conversations import (
     ReadSpan,
@@ -20,13 +19,16 @@ from sessions_app.otlp.model_call_rows import save_model_calls
 from sessions_app.otlp.received import ReceivedRecord, ReceivedSpan
 from sessions_app.otlp.session_events import write_events
 from sessions_app.otlp.span_facts import SpanFacts, decode_facts
-from sessions_app.otlp.traced_sessions import find_or_create_trace
+from sessions_app.otlp.traced_sessions import find_or_make_trace
 from sessions_app.store import realms, scopes
 from sessions_app.store.database import change_notification
 from sessions_app.store.database.named_locks import take_lock
 from sessions_app.store.index import index_backlog
 from sessions_app.store.models import LogRecord, Run, Span, Trace
 from sessions_app.store.traces.log_records import save_log_records
+
+LOCK = "otlp"
+"""Name of the lock of these writes: sessions of conversations are found and created by one process at a time."""
 
 MAX_SPANS = 20_000
 """Most spans of a trace that are stored."""
@@ -47,16 +49,32 @@ _RECEIVED = (*_IDENTITY, "kind", "failed", "message", "event_id", "attributes", 
 
 
 @transaction.atomic
-def save_spans(trace_id: str, received: Sequence[ReceivedSpan]) -> list[str]:
-    """Store spans of a trace, and what they tell of a conversation. Return the reasons for refused ones.
+def save_spans(by_trace: Sequence[tuple[str, Sequence[ReceivedSpan]]]) -> list[str]:
+    """Store spans by the ids of their traces, and what they tell of conversations. Return the reasons for refused ones.
 
     A span that is stored already is accepted again, but not with other content.
     """
-    trace = _lock_trace(trace_id, received, min(item.row.started_ns for item in received) / 1e9)
-    stored = {
-        span.span_id: span
-        for span in Span.objects.filter(trace_id=trace_id).only("span_id", "events", *_IDENTITY)
-    }
+    take_lock(LOCK)
+    refusals = [refusal for trace_id, received in by_trace for refusal in _save_trace(trace_id, received)]
+    change_notification.notify_after_commit()
+    return refusals
+
+
+@transaction.atomic
+def save_records(by_trace: Sequence[tuple[str, Sequence[ReceivedRecord]]]) -> list[str]:
+    """Store log records by the ids of their traces. Return the reasons for refused ones."""
+    take_lock(LOCK)
+    refusals = [refusal for trace_id, received in by_trace for refusal in _save_log(trace_id, received)]
+    change_notification.notify_after_commit()
+    return refusals
+
+
+def _save_trace(trace_id: str, received: Sequence[ReceivedSpan]) -> list[str]:
+    started_at = min(item.row.started_ns for item in received) / 1e9
+    trace = find_or_make_trace(trace_id, [item.sender for item in received], started_at)
+    is_new = trace._state.adding
+    of_trace = Span.objects.filter(trace_id=trace_id).only("span_id", "events", *_IDENTITY)
+    stored = {} if is_new else {span.span_id: span for span in of_trace}
     new: dict[str, Span] = {}
     refusals: list[str] = []
     for item in received:
@@ -66,40 +84,30 @@ def save_spans(trace_id: str, received: Sequence[ReceivedSpan]) -> list[str]:
             new[row.span_id] = _place_span(row, trace, before)
         elif any(getattr(before, name) != getattr(row, name) for name in _IDENTITY):
             refusals.append(f"span {row.span_id} of trace {trace_id} is stored with other content")
-    room = max(MAX_SPANS - len(stored), 0)
+    announced = [row for row in new.values() if row.pk is not None]
     fresh = [row for row in new.values() if row.pk is None]
-    refusals += [f"trace {trace_id} has more than {MAX_SPANS:,} spans"] * len(fresh[room:])
+    room = max(MAX_SPANS - len(stored), 0)
     Span.objects.bulk_create(fresh[:room])
-    for row in new.values():
-        if row.pk is not None and row not in fresh:
-            row.save(update_fields=_RECEIVED)
+    for row in announced:
+        row.save(update_fields=_RECEIVED)
     if new:
-        _update_trace(trace, set(new))
-    return refusals
+        _update_trace(trace, set(new), fresh[:room] if is_new else None)
+    return refusals + [f"trace {trace_id} has more than {MAX_SPANS:,} spans"] * len(fresh[room:])
 
 
-@transaction.atomic
-def save_records(trace_id: str, received: Sequence[ReceivedRecord]) -> list[str]:
-    """Store log records of a trace. Return the reasons for refused ones."""
-    trace = _lock_trace(trace_id, received, min(item.at_ns for item in received) / 1e9)
+def _save_log(trace_id: str, received: Sequence[ReceivedRecord]) -> list[str]:
+    started_at = min(item.at_ns for item in received) / 1e9
+    trace = find_or_make_trace(trace_id, [item.sender for item in received], started_at)
+    if trace._state.adding:
+        trace.save()
     stored = LogRecord.objects.filter(session=trace.session_id, invocation_id=trace.invocation_id).count()
     rows = [item.row for item in received if item.row is not None]
     room = max(MAX_RECORDS - stored, 0)
     for row in rows[:room]:
         save_log_records(trace.session.key, [row._replace(invocation_id=trace.invocation_id)])
+    refusals = [f"trace {trace_id} has more than {MAX_RECORDS:,} log records"] * len(rows[room:])
     contents = [item for item in received if item.event is not None]
-    if contents:
-        _save_content_records(trace, contents)
-    change_notification.notify_after_commit()
-    return [f"trace {trace_id} has more than {MAX_RECORDS:,} log records"] * len(rows[room:])
-
-
-def _lock_trace(trace_id: str, received: Sequence[ReceivedSpan | ReceivedRecord], started_at: float) -> Trace:
-    senders = [item.sender for item in received]
-    for name in sorted({sender.conversation or trace_id for sender in senders}):
-        take_lock(f"otlp {name}")
-    take_lock(f"otlp {trace_id}")
-    return find_or_create_trace(trace_id, senders, started_at)
+    return refusals + (_save_content_records(trace, contents) if contents else [])
 
 
 def _place_span(row: Span, trace: Trace, before: Span | None) -> Span:
@@ -118,21 +126,28 @@ def _place_span(row: Span, trace: Trace, before: Span | None) -> Span:
     return row
 
 
-def _save_content_records(trace: Trace, received: Sequence[ReceivedRecord]) -> None:
-    """Store log records with content as events of their spans, which may arrive later."""
+def _save_content_records(trace: Trace, received: Sequence[ReceivedRecord]) -> list[str]:
+    """Store log records with content as events of their spans, which may arrive later. Return refusals."""
     by_span: dict[str, list[ReceivedRecord]] = {}
     for item in received:
         by_span.setdefault(item.span_id, []).append(item)
-    rows = {
-        row.span_id: row for row in Span.objects.filter(trace_id=received[0].trace_id, span_id__in=by_span)
-    }
+    of_trace = Span.objects.filter(trace_id=received[0].trace_id)
+    rows = {row.span_id: row for row in of_trace.filter(span_id__in=by_span)}
+    room = MAX_SPANS - of_trace.count()
+    refusals: list[str] = []
     for span_id, items in by_span.items():
+        if span_id not in rows:
+            room -= 1
+            if room < 0:
+                refusals += [f"trace {items[0].trace_id} has more than {MAX_SPANS:,} spans"] * len(items)
+                continue
         row = rows.get(span_id) or _announced_span(trace, items[0])
         stored = json.loads(row.events)
         added = [item.event for item in items if item.event not in stored]
         row.events = scopes.dumps([*stored, *added][:MAX_CONTENT_RECORDS])
         row.save()
     _update_trace(trace, set(by_span))
+    return refusals
 
 
 def _announced_span(trace: Trace, record: ReceivedRecord) -> Span:
@@ -149,40 +164,59 @@ def _announced_span(trace: Trace, record: ReceivedRecord) -> Span:
     )
 
 
-def _update_trace(trace: Trace, changed: set[str]) -> None:
-    """Set the times of a trace and, of a traced session, the events and model calls that its spans tell of."""
-    spans = Span.objects.filter(session=trace.session_id, invocation_id=trace.invocation_id)
-    times = spans.aggregate(start=Min("started_ns"), end=Max("ended_ns"))
+def _update_trace(trace: Trace, changed: set[str], rows: Sequence[Span] | None = None) -> None:
+    """Set the facts of a trace and, of a traced session, the events and model calls that its spans tell of.
+
+    Args:
+        trace: as `find_or_make_trace` returns it.
+        changed: ids of the spans that have arrived.
+        rows: all spans of the trace, if they are known: it is new.
+    """
     if trace.session.realm != realms.TRACED:
         index_backlog.recheck(trace.session_id, trace.invocation_id)
-        change_notification.notify_after_commit()
         return
-    trace.started_at, trace.finished_at = times["start"] / 1e9, times["end"] / 1e9
-    read = [
-        _decode_span(span)
-        for span in spans.filter(kind__in=_READ_KINDS).order_by("started_ns", "pk")[:MAX_CONVERSATION_SPANS]
-    ]
-    trace.root_agent = trace.root_agent or _root_agent(read)
-    failed = _failed_root(read)
-    trace.own_status = Run.Status.DONE if failed is None else Run.Status.FAILED
-    trace.stages = scopes.dumps(
-        [[Trace.FAILED, trace.finished_at, find_error_type(failed)]] if failed else []
-    )
-    trace.save(update_fields=["started_at", "finished_at", "root_agent", "own_status", "stages"])
+    spans = _read_spans(trace) if rows is None else rows
+    ordered = sorted((span for span in spans if span.kind in _READ_KINDS), key=lambda span: span.started_ns)
+    read = [_decode_span(span) for span in ordered[:MAX_CONVERSATION_SPANS]]
+    _set_facts(trace, spans, read)
     models = select_model_spans(read)
-    inner = {item.span.span_id: item.span.parent_id for item in read}
+    parents = {item.span.span_id: item.span.parent_id for item in read}
     save_model_calls(
         trace.session.key,
         trace.invocation_id,
         [
             model
             for model in models
-            if model.span.span_id in changed or _has_changed_inside(model, inner, changed)
+            if model.span.span_id in changed or _has_changed_inside(model, parents, changed)
         ],
     )
-    if write_events(trace.session, trace.invocation_id, read_conversation(trace.invocation_id, read)):
+    wires = read_conversation(trace.invocation_id, read)
+    if write_events(trace.session, trace.invocation_id, wires, is_new=rows is not None):
         index_backlog.recheck(trace.session_id, trace.invocation_id)
-    change_notification.notify_after_commit()
+
+
+def _read_spans(trace: Trace) -> list[Span]:
+    """Return the spans of a trace: those that its conversation is read out of, and the first and the last one."""
+    spans = Span.objects.filter(session=trace.session_id, invocation_id=trace.invocation_id)
+    read = spans.filter(kind__in=_READ_KINDS).order_by("started_ns", "pk")[:MAX_CONVERSATION_SPANS]
+    by_pk = {span.pk: span for span in read}
+    for outermost in (spans.order_by("started_ns").first(), spans.order_by("-ended_ns").first()):
+        if outermost is not None:
+            by_pk.setdefault(outermost.pk, outermost)
+    return list(by_pk.values())
+
+
+def _set_facts(trace: Trace, spans: Sequence[Span], read: Sequence[ReadSpan]) -> None:
+    """Set the times, the agent and the outcome of a trace, and store it."""
+    trace.started_at = min(span.started_ns for span in spans) / 1e9
+    trace.finished_at = max(span.ended_ns for span in spans) / 1e9
+    trace.root_agent = trace.root_agent or _root_agent(read)
+    failed = _failed_root(read)
+    trace.own_status = Run.Status.DONE if failed is None else Run.Status.FAILED
+    trace.stages = scopes.dumps(
+        [[Trace.FAILED, trace.finished_at, find_error_type(failed)]] if failed else []
+    )
+    trace.save()
 
 
 def _has_changed_inside(model: ReadSpan, parents: dict[str, str], changed: set[str]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -34,13 +34,13 @@ class Receiver(NamedTuple):
     Attributes:
         read: converts an item; raises `received.InvalidItem`.
         find_trace: returns the id of the trace of a converted item.
-        save: writes converted items of one trace, and returns the reasons for refused ones.
+        save: writes converted items by the ids of their traces, and returns the reasons for refused ones.
     """
 
     signal: wire.Signal[Any]
     read: Callable[[Any], Any]
     find_trace: Callable[[Any], str]
-    save: Callable[[str, Sequence[Any]], list[str]]
+    save: Callable[[Sequence[tuple[str, Sequence[Any]]]], list[str]]
 
 
 SPANS = Receiver(wire.TRACES, received.read_span, lambda span: span.row.trace_id, writes.save_spans)
@@ -78,14 +78,29 @@ async def _receive(request: HttpRequest, receiver: Receiver) -> HttpResponse:
     body = request.body
     loop = asyncio.get_running_loop()
     by_trace, refusals = await loop.run_in_executor(_thread, _read_body, receiver, body, media_type, encoding)
-    for trace_id, items in by_trace.items():
-        for start in range(0, len(items), MAX_BATCH):
-            refusals += await units_of_work.write(receiver.save, trace_id, items[start : start + MAX_BATCH])
+    for batch in _iter_batches(by_trace):
+        refusals += await units_of_work.write(receiver.save, batch)
     message = _describe_refusals(refusals)
     if refusals:
         log.warning("OTLP: %d %ss refused: %s", len(refusals), receiver.signal.noun, message)
     answer = wire.build_response(receiver.signal, media_type, len(refusals), message)
     return HttpResponse(answer, content_type=media_type)
+
+
+def _iter_batches(by_trace: Mapping[str, Sequence[Any]]) -> Iterator[list[tuple[str, Sequence[Any]]]]:
+    """Yield items by the ids of their traces in batches of at most `MAX_BATCH` items."""
+    batch: list[tuple[str, Sequence[Any]]] = []
+    count = 0
+    for trace_id, items in by_trace.items():
+        for start in range(0, len(items), MAX_BATCH):
+            part = items[start : start + MAX_BATCH]
+            if batch and count + len(part) > MAX_BATCH:
+                yield batch
+                batch, count = [], 0
+            batch.append((trace_id, part))
+            count += len(part)
+    if batch:
+        yield batch
 
 
 def _read_body(

@@ -85,6 +85,13 @@ def log(page: Page) -> None:
     expect(page.get_by_text("Nothing was logged")).to_be_visible()
 
 
+def span(page: Page) -> None:
+    trace(page)
+    page.locator(".bar-attributes summary").first.click()
+    page.get_by_role("link", name="Everything about this span").first.click()
+    expect(page.locator(".span-page")).to_be_visible()
+
+
 def model_call(page: Page) -> None:
     trace(page)
     page.locator(".call-list a").first.click()
@@ -322,6 +329,7 @@ PLACES = {
     "monitor": Place("monitor", address("/monitor/")),
     "trends": Place("trends", trends),
     "trace": Place("trace", trace),
+    "span": Place("span", span),
     "log": Place("trace-log", log),
     "model call": Place("model-call", model_call),
     "playground": Place("playground", playground),
