@@ -25,6 +25,9 @@ from benchmarks.serving import OURS, server, server_pid
 SECONDS = 20.0
 """Length of the measurement; the goal is for a minute."""
 
+WARM_UP_S = 10.0
+"""Seconds after which the server has imported, and its indexer has caches."""
+
 BATCH = 510
 """Spans of a request: about those of OpenTelemetry's exporters, and whole traces."""
 
@@ -104,7 +107,7 @@ def memory_mb(pid: int) -> float:
 def main() -> None:
     """Measure and print."""
     with server(OURS) as (address, _):
-        send_batches(address, SENDERS, time.monotonic() + 3)
+        send_batches(address, SENDERS, time.monotonic() + WARM_UP_S)
         pid = server_pid(address)
         before, begin = memory_mb(pid), time.monotonic()
         with ThreadPoolExecutor(SENDERS) as senders:
