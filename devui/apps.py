@@ -5,7 +5,12 @@ from __future__ import annotations
 from django.apps import AppConfig
 from django.conf import settings
 
-DEFAULTS = {"DEVUI_AGENTS_DIR": "", "DEVUI_ALLOW_ORIGINS": [], "DEVUI_URL_PREFIX": ""}
+DEFAULTS = {
+    "DEVUI_AGENTS_DIR": "",
+    "DEVUI_ALLOW_ORIGINS": [],
+    "DEVUI_MCP_WRITE": False,
+    "DEVUI_URL_PREFIX": "",
+}
 """Settings that a project which mounts DevUI may omit."""
 
 

@@ -31,6 +31,9 @@ DEVUI_AGENT_USER = environment.read_text("DEVUI_AGENT_USER")
 DEVUI_AGENT_DATABASE_URL = environment.read_text("DEVUI_AGENT_DATABASE_URL")
 """URL of the store for the processes of that user."""
 
+DEVUI_MCP_WRITE = environment.read_flag("DEVUI_MCP_WRITE")
+"""True if /mcp has tools that run agents and write files."""
+
 DEVUI_EVAL_LEVEL = environment.read_share("DEVUI_EVAL_LEVEL", 0.05)
 DEVUI_AGENTS_DIR = environment.read_text("DEVUI_AGENTS_DIR", ".")
 DEVUI_URL_PREFIX = environment.read_url_path("DEVUI_URL_PREFIX")
@@ -134,6 +137,7 @@ LOGGING = {
     "loggers": {
         "django.request": {"level": "ERROR"},
         "httpx": {"level": "WARNING"},
+        "mcp": {"level": "WARNING"},
         "procrastinate": {"level": "WARNING"},
     },
 }

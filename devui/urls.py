@@ -26,6 +26,9 @@ PAGES: list[URLPattern | URLResolver] = [
     *_worker_urls(),
     Route("ready", "devui.monitoring.ready", "ready", get=PUBLIC),
     Route("metrics", "devui.monitoring.metrics", "metrics", get=READ),
+    Route(
+        "mcp", "devui.mcp.views.serve", "mcp", post=READ
+    ),  # tools that write call routes with rules of their own
     path("", include("devui.web.adk_front_end")),
     path("", include("sessions_app.urls")),
     path("", include("evals_app.urls")),

@@ -72,6 +72,7 @@ class Supervisor:
         agent_user: AgentUser | None = None,
         write_line: LineSink | None = None,
         output_folder: Path | None = None,
+        adopts_runs: bool = True,
     ) -> None:
         """Supervise the agents of a folder.
 
@@ -80,6 +81,7 @@ class Supervisor:
             agent_user: system user of the processes; None: this process's.
             write_line: receives the output lines of processes; by default they go to stderr.
             output_folder: folder for the newest output of each app; None for no files.
+            adopts_runs: also deliver the runs that ended servers left queued.
         """
         self.id = uuid.uuid4().hex
         self.folder = None if agents_dir is None else agents.open_folder(agents_dir)
@@ -90,6 +92,7 @@ class Supervisor:
         self._agent_user = agent_user
         self._write_line = write_line or _write_line
         self._output_folder = output_folder
+        self._adopts_runs = adopts_runs
         self._sockets = SocketFolder()
         self._current: dict[str, RuntimeChild] = {}
         # code version by app, of those that nobody has used since they were preloaded
@@ -106,7 +109,7 @@ class Supervisor:
             await units_of_work.write(self._agent_user.prepare_store)
         await units_of_work.write(processes.register, self.id, processes.SERVER_APP, os.getpid(), "")
         processes.set_own_id(self.id)
-        await self.take_over()
+        await self.take_over(None if self._adopts_runs else [])
         self.spawn(_delete_stopped_processes())
         self.spawn(repeat(self._write_heartbeats, processes.HEARTBEAT_S, "The heartbeat of this server"))
         self.spawn(repeat(self._sweep_processes, self.limits.sweep, "The check for idle processes"))

@@ -35,6 +35,7 @@ API_ROOTS = frozenset(
         "dev",
         "health",
         "list-apps",
+        "mcp",
         "metrics",
         "ready",
         "run",
@@ -46,7 +47,7 @@ API_ROOTS = frozenset(
         "version",
     }
 )
-"""First path segments of ADK's REST API, of DevUI's, of OTLP and of monitoring: their callers are programs."""
+"""First path segments of ADK's REST API, of DevUI's, of MCP, OTLP and of monitoring: their callers are programs."""
 
 UNSENT_FIELDS = frozenset({"status", "back", "retry_after"})
 """Fields of a problem that its body does not have."""

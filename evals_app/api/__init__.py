@@ -13,14 +13,15 @@ from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
 from evals_app import roles
-from evals_app.analysis import retries, run_summary
+from evals_app.analysis import attempt_detail, retries, run_summary
 from evals_app.analysis.exports import run_json
+from evals_app.api.cases import router as cases
 from evals_app.api.results import router as results
 from evals_app.api.run_actions import RunId, accepted_response, read_facts
 from evals_app.api.run_actions import router as control
 from evals_app.files import library
 from evals_app.metrics.catalog import all_metrics, describe
-from evals_app.models import EvalRun, EvalSet
+from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs import deletion, dispatch, run_form, run_orders
 from evals_app.runs.variant_orders import order_with_variants, require_applicable
 from evals_app.variants.variant import Variant
@@ -36,6 +37,7 @@ router = Router(tags=["evals"])
 
 router.add_router("", control)
 router.add_router("", results)
+router.add_router("", cases)
 
 
 class ProblemOut(Schema):
@@ -127,6 +129,13 @@ class RunPage(Schema):
     next: str | None
 
 
+class AttemptPage(Schema):
+    """Attempts of a run in file order. `next` is the cursor of the next page, null at the end."""
+
+    attempts: list[dict[str, Any]]
+    next: int | None
+
+
 @router.get("/evalsets", response={200: list[EvalSetOut]})
 async def list_evalsets(request: HttpRequest, app: str = "") -> list[EvalSet]:
     """List the evalset files of one app, or of all apps."""
@@ -191,9 +200,21 @@ async def get_results(request: HttpRequest, run_id: RunId) -> Any:
     return json_text(await units_of_work.read(lambda: run_json.run_json(run_summary.find_run(run_id))))
 
 
+@router.get("/runs/{run_id}/attempts", response={200: AttemptPage, **REFUSALS})
+async def list_attempts(
+    request: HttpRequest,
+    run_id: RunId,
+    status: EvalAttempt.Status | None = None,
+    limit: QueryEx[int, P(ge=1, le=200)] = 50,
+    after: QueryEx[int, P(ge=0, description="`next` of the previous page.")] = 0,
+) -> AttemptPage:
+    """List the attempts of a run, without their turns and scores."""
+    return await units_of_work.read(_attempt_page, run_id, status, limit, after)
+
+
 @router.get("/attempts/{int:attempt}", response={200: dict[str, Any], **REFUSALS})
 async def get_attempt(request: HttpRequest, attempt: int) -> dict[str, Any]:
-    """Return one attempt with its scores, what the agent did, and its later tries in other runs."""
+    """Return one attempt with the case that it repeats, its scores, what the agent did, and its later tries."""
     return await units_of_work.read(_read_attempt, attempt)
 
 
@@ -208,7 +229,18 @@ async def cancel_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, An
 
 def _read_attempt(pk: int) -> dict[str, Any]:
     attempt = run_summary.find_attempt(pk)
-    return run_json.attempt_json(attempt, retries.find_later_tries(attempt))
+    return {
+        "run": attempt.run_id,
+        **run_json.attempt_json(attempt, retries.find_later_tries(attempt)),
+        "expected": attempt_detail.read_attempt_case(attempt),
+    }
+
+
+def _attempt_page(run_id: str, status: str | None, limit: int, after: int) -> AttemptPage:
+    rows = run_summary.find_run(run_id).attempts.filter(pk__gt=after).order_by("pk")
+    page = list((rows.filter(status=status) if status else rows)[: limit + 1])
+    facts = [run_json.attempt_facts(attempt) for attempt in page[:limit]]
+    return AttemptPage(attempts=facts, next=page[limit - 1].pk if len(page) > limit else None)
 
 
 def _list_evalsets(app: str) -> list[EvalSet]:

@@ -65,7 +65,7 @@ def replace_case(evalset: EvalSet, case_id: str, sent_case: Json) -> None:
     def edit(cases: list[Json]) -> None:
         index = _case_index(cases, evalset, case_id)
         original = cases[index]
-        changed = _validate_case(
+        changed = validate_case(
             _merge_fields(original, _to_snake_case(original, _without_editor_fields(sent_case)))
         )
         if changed["eval_id"] != case_id:
@@ -104,7 +104,12 @@ def _case_index(cases: list[Json], evalset: EvalSet, case_id: str) -> int:
     return index
 
 
-def _validate_case(document: Mapping[str, Any]) -> Json:
+def validate_case(document: Mapping[str, Any]) -> Json:
+    """Return a case with only the fields that were set.
+
+    Raises:
+        InvalidBody: it is no case of ADK.
+    """
     try:
         validated = EvalCase.model_validate(document)
     except ValidationError as error:
@@ -124,7 +129,7 @@ def _to_snake_case(original: Json, sent_case: Json) -> Json:
         }
     if not {"evalId", "eval_id"} & set_fields.keys():
         set_fields["eval_id"] = original["eval_id"]
-    return _validate_case(set_fields)
+    return validate_case(set_fields)
 
 
 def _merge_fields(original: Json, sent_case: Json) -> Json:

@@ -18,6 +18,7 @@ from sessions_app.store.models import AgentSession, Event
 from sessions_app.store.scopes import EVALUATION_KEY
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions.writes import edit_state
+from tests.evals.api_requests import get_json
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.form_filling import Browser
 from tests.sessions.build import event
@@ -125,6 +126,17 @@ async def test_part_of_session_becomes_case_with_its_start_state(browser, sessio
     assert call["content"]["parts"][0]["function_call"]["args"] == {"by": 2}
     assert new_case["final_session_state"] == {"n": 2, "app:all": 2}
     assert new_case["devui_turn_states"] == [{"n": 2, "app:all": 2}]
+
+
+async def test_part_of_a_session_is_drafted_by_api_and_nothing_saved(web, browser, session, folder):
+    before = (folder.path / "set.evalset.json").read_text()
+    whole = await get_json(web, f"/cases/draft?session={session.pk}")
+    assert len(whole["conversation"]) == 3
+    part = await get_json(web, f"/cases/draft?session={session.pk}&first=i2&last=i2")
+    assert part["conversation"] == [whole["conversation"][1]]
+    assert part["session_input"]["state"] == {"n": 1, "user:tier": "gold", "user:seen": 2, "app:all": 1}
+    assert (folder.path / "set.evalset.json").read_text() == before
+    await get_json(web, "/cases/draft?session=404", 404)
 
 
 async def test_case_from_attempt_omits_state_of_adks_evaluation(browser, session, folder):

@@ -26,6 +26,7 @@ CHANGES_OWN_ACCOUNT = {
 """Requests with which readers change what is their own."""
 
 WRITES_NOTHING = {
+    ("POST", "mcp"),  # its tools send requests of their own
     ("POST", "runs/call/<int:pk>/"),
     ("POST", "evals/<seg:app_name>/<seg:evalset_id>/plan/"),
 }

@@ -170,19 +170,11 @@ class AgentSources:
 def _own_agents(options: dict[str, Any]) -> AgentSources:
     """Return the agents that this server runs in processes of its own, and those of remote servers."""
     from devui.remote import RemoteAddress, Runtimes
+    from devui.serving.local_agents import create_supervisor
     from devui.serving.preloading import preload_after_responses
-    from devui.supervisor import Supervisor, SupervisorLimits
-    from devui.supervisor.agent_user import AgentUser
 
     addresses = RemoteAddress.read_all(options["runtime"])
-    supervisor = Supervisor(
-        _read_folder_option(options),
-        flags.runtime_options(options),
-        limits=SupervisorLimits.from_environment(),
-        environment=environment.runtime_environment(),
-        agent_user=AgentUser.from_settings(),
-        output_folder=settings.DATA_DIR / "output",
-    )
+    supervisor = create_supervisor(_read_folder_option(options), flags.runtime_options(options))
     fill_store = None
     if options["demo"]:
         from devui.serving import demo
