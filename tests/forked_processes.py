@@ -45,7 +45,8 @@ MODULES = """
     uvicorn.lifespan.on uvicorn.loops.auto uvicorn.protocols.http.auto watchfiles websockets.asyncio.server
     django.contrib.admin django.contrib.auth.hashers django.contrib.staticfiles.finders django.core.asgi
     django.core.handlers.asgi django.core.management django.views.decorators.http
-    whitenoise.middleware whitenoise.responders
+    mcp.server mcp.server.mcpserver.exceptions mcp.server.mcpserver.prompts mcp.server.mcpserver.tools
+    mcp.server.transport_security mcp.types whitenoise.middleware whitenoise.responders
     django.db.backends.postgresql.base django.db.backends.sqlite3.base django.db.migrations.executor
     django.db.models django.forms django.middleware.csrf django.shortcuts django.template.defaulttags
     django.urls django.views.debug django_htmx.middleware psycopg_pool

@@ -75,6 +75,12 @@ def app_names() -> list[str]:
     )
 
 
+def is_local(app_name: str) -> bool:
+    """Tell whether the agents folder has an app, as far as the last seconds are concerned."""
+    agents_folder = folder.configured_folder()
+    return agents_folder is not None and app_name in _folder_names(agents_folder)
+
+
 def _folder_names(agents_folder: folder.AgentsFolder) -> tuple[str, ...]:
     try:
         changed_ns = agents_folder.path.stat().st_mtime_ns

@@ -17,7 +17,7 @@ from sessions_app.http import wants_partial
 from sessions_app.lookup import find_event, session_missing
 from sessions_app.presentation import json_tree
 from sessions_app.runs.availability import find_problem
-from sessions_app.sessions import deletion, listing
+from sessions_app.sessions import deletion, listing, overview
 from sessions_app.sessions.storage_location import find_mirror
 from sessions_app.state.state_board import ClientBoard, read_board, running_run
 from sessions_app.state.state_difference import state_differences
@@ -39,6 +39,9 @@ PAGE = "devui/sessions/session.html"
 MISSING = "devui/sessions/not_found.html"
 TIMELINE = "devui/sessions/timeline/timeline.html"
 INSPECTOR = "devui/sessions/inspector/inspector.html"
+
+HELPER = "helper"
+"""Agent that answers questions about sessions, if the agents folder has it."""
 
 KEYS_SHOWN = 30
 """Keys of a scope that the state board shows initially."""
@@ -144,6 +147,7 @@ def _frame_context(page: PageRequest) -> Context:
         "mirror": find_mirror(session),
         "cannot_run": None if realms.is_read_only(session) else find_problem(session.app_name),
         "find": page.query["find"],
+        "helper": HELPER if session.app_name != HELPER and overview.is_local(HELPER) else "",
     }
 
 

@@ -158,7 +158,7 @@ def test_an_agent_that_calls_sys_exit_does_not_end_the_command(store, tmp_path):
     [
         ((EXAMPLE_AGENTS / "weather", "lookupz"), "There is no evalset 'lookupz'"),
         ((EXAMPLE_AGENTS / "weather", "lookups:nobody"), "has no case 'nobody'"),
-        ((EXAMPLE_AGENTS, "lookups"), "name one of office, shop, team, weather, writer"),
+        ((EXAMPLE_AGENTS, "lookups"), "name one of helper, office, shop, team, weather, writer"),
         ((EXAMPLE_AGENTS / "nowhere", "lookups"), "does not exist"),
         (
             (EXAMPLE_AGENTS / "weather", "lookups", "--metrics=tool_trajectory"),

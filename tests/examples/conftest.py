@@ -21,6 +21,9 @@ from google.genai import types
 EXAMPLES = Path(__file__).parents[2] / "examples"
 AGENTS = EXAMPLES / "agents"
 NAMES = ["office", "shop", "team", "weather", "writer"]
+HELPER = "helper"
+"""The agent that is not in the demo: its tools read the store of the server that runs it."""
+
 DEMO: list[dict[str, Any]] = json.loads((EXAMPLES / "demo.json").read_text(encoding="utf-8"))
 
 """ADK itself copies these agents for every run and warns each time."""
@@ -119,7 +122,7 @@ def load() -> Iterator[Loader]:
     app("weather")
     yield app
     sys.path[:] = path
-    roots = {*NAMES, "scripted_model"}
+    roots = {*NAMES, HELPER, "scripted_model"}
     for name in set(sys.modules) - modules:
         if name.partition(".")[0] in roots:
             del sys.modules[name]

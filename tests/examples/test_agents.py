@@ -13,7 +13,7 @@ from google.adk.cli.utils.agent_loader import AgentLoader
 from google.adk.events.event import Event
 
 from tests import forked_processes
-from tests.examples.conftest import AGENTS, DEMO, NAMES, Chat, Chats, texts
+from tests.examples.conftest import AGENTS, DEMO, HELPER, NAMES, Chat, Chats, texts
 
 LOAD_ALL = """
 import logging, sys, warnings
@@ -31,12 +31,12 @@ for name in names:
 
 
 def test_loader_lists_agents_without_their_shared_model() -> None:
-    assert AgentLoader(str(AGENTS)).list_agents() == NAMES
+    assert AgentLoader(str(AGENTS)).list_agents() == [HELPER, *NAMES]
 
 
 def test_every_agent_loads_and_gets_a_runner_without_a_warning() -> None:
-    done = _python(LOAD_ALL, str(AGENTS), *NAMES)
-    assert done.stdout.split() == NAMES
+    done = _python(LOAD_ALL, str(AGENTS), HELPER, *NAMES)
+    assert done.stdout.split() == [HELPER, *NAMES]
     assert done.stderr == ""
 
 
@@ -69,7 +69,7 @@ async def test_without_streaming_there_are_no_chunks(chats: Chats, name: str) ->
     assert not any(event.partial for event in await chat.say("Hello"))
 
 
-def test_the_demo_shows_every_agent_in_eight_to_twelve_sessions() -> None:
+def test_the_demo_shows_every_agent_but_the_helper_in_eight_to_twelve_sessions() -> None:
     assert {talk["app"] for talk in DEMO} == set(NAMES)
     assert 8 <= len({(talk["app"], talk["user"], talk["session_id"]) for talk in DEMO}) == len(DEMO) <= 12
     assert any(talk.get("streaming") for talk in DEMO)

@@ -249,7 +249,9 @@ def test_the_web_serves_remote_agents_without_a_folder(tmp_path):
                 if "weather@py" in (apps := web.get("/list-apps").json()):
                     break
                 time.sleep(0.1)
-            assert apps == [f"{name}@py" for name in ("office", "shop", "team", "weather", "writer")]
+            assert apps == [
+                f"{name}@py" for name in ("helper", "office", "shop", "team", "weather", "writer")
+            ]
             home = web.get("/").text
             assert "the connection was refused" in home
             created = web.post("/apps/weather@py/users/ann/sessions", {"sessionId": "s1"})
