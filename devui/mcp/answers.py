@@ -1,4 +1,7 @@
-"""Answers of tools: JSON of limited length, in which everything that was recorded is marked as untrusted. Pure."""
+"""Answers of tools: JSON of limited length, without credentials, in which what was recorded is marked as untrusted.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import json
 from typing import Any
 
 from sessions_app.presentation.visible_text import escape_json
+from sessions_app.store.redaction import redact_texts
 
 MAX_ANSWER = 40_000
 """Most characters of an answer: some 10,000 tokens, above which clients warn or cut."""
@@ -31,6 +35,7 @@ def answer_text(data: Any, *, link: str = "", cursor: object = None) -> str:
         head["link"] = link
     if cursor not in (None, ""):
         head["next_cursor"] = cursor
+    data = redact_texts(data)
     for max_text, max_items in LIMITS:
         text = _dump_json({**head, "untrusted_data": shorten(data, max_text, max_items)})
         if len(text) <= MAX_ANSWER:

@@ -11,6 +11,7 @@ from devui.mcp.answers import answer_text, piece_text
 from devui.mcp.api_client import api_client
 from devui.mcp.errors import RefusedCall
 from evals_app.runs.replay.request_diff import compare_requests
+from sessions_app.store.redaction import redact_texts
 
 MAX_KEY = 2**63 - 1
 EVENT_PIECE = 20_000
@@ -65,7 +66,7 @@ async def read_event(session: SessionKey, seq: RowKey, offset: Seq = 0) -> str:
     found = [row for row in page["events"] if row["seq"] == seq]
     if not found:
         raise RefusedCall(f"Session {session} has no event {seq}.", hint="read_events lists its events.")
-    text = json.dumps(found[0], ensure_ascii=False)
+    text = json.dumps(redact_texts(found[0]), ensure_ascii=False)
     end = offset + EVENT_PIECE
     return piece_text(
         text[offset:end],
@@ -94,7 +95,9 @@ async def find_key_writers(
     history = await api_client().get(
         f"/sessions/{session}/state/history", key=key, limit=limit, before=before
     )
-    return answer_text(history, link=session_link(session), cursor=history.get("next"))
+    for change in history["changes"]:
+        change["value"] = redact_texts(change["value"], key)
+    return answer_text(history, link=session_link(session), cursor=history["next"])
 
 
 async def list_model_calls(

@@ -9,6 +9,7 @@ from ninja import P, QueryEx, Schema
 from pydantic import ConfigDict, Field
 
 from sessions_app import roles
+from sessions_app.api import snapshots
 from sessions_app.api.routing import Router, needs
 from sessions_app.api.schemas import REFUSALS, ROW_PK, ErrorBody
 from sessions_app.forms.lists import MAX_SESSIONS_PER_ACTION
@@ -84,6 +85,19 @@ async def export_session(request: HttpRequest, session: int) -> HttpResponse:
     """Return a session's timeline and state as one HTML file, without credentials."""
     page = await units_of_work.read(lambda: html_page.session_html(find_session(session)))
     return download_page(page, f"session-{session}")
+
+
+@router.get(
+    "/sessions/{int:session}/adk", response={200: None, 404: ErrorBody, 422: ErrorBody}, tags=["sessions"]
+)
+@needs(get=roles.EXPORT)
+async def export_adk_session(request: HttpRequest, session: int) -> StreamingHttpResponse:
+    """Return a session as a file of ADK's JSON, as its front end downloads it, without credentials."""
+    snapshot = await units_of_work.read(snapshots.take_snapshot_by_key, session)
+    headers = {"Content-Disposition": f'attachment; filename="session-{session}.json"'}
+    return StreamingHttpResponse(
+        snapshots.stream_json(snapshot), content_type="application/json", headers=headers
+    )
 
 
 @router.post("/sessions/delete", response={200: Deleted, **REFUSALS}, tags=["sessions"])

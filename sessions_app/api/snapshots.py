@@ -7,14 +7,16 @@ last event; events up to that number are read while they are sent.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 from django.db.models import QuerySet
 
+from sessions_app import lookup
 from sessions_app.store import realms, scopes
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import SessionMissing
@@ -73,9 +75,22 @@ def take_snapshot(
     Raises:
         SessionMissing: there is no such session.
     """
+    return _take_snapshot(partial(find_session, app_name, user_id, session_id, attempts=True), temp or {})
+
+
+def take_snapshot_by_key(pk: int) -> Snapshot:
+    """Return the snapshot of the session with a primary key.
+
+    Raises:
+        SessionMissing: there is no such session.
+    """
+    return _take_snapshot(partial(lookup.find_session, pk), {})
+
+
+def _take_snapshot(find_row: Callable[[], AgentSession], temp: dict[str, Any]) -> Snapshot:
     for _ in range(READ_ATTEMPTS):
-        row = find_session(app_name, user_id, session_id, attempts=True)
-        text = _state_text(row, _own_keys(row), _shared_keys(row.realm, app_name, user_id), temp or {})
+        row = find_row()
+        text = _state_text(row, _own_keys(row), _shared_keys(row.realm, row.app_name, row.user_id), temp)
         if AgentSession.objects.filter(pk=row.pk, revision=row.revision).exists():
             break
     head, tail = _around_events(row, text)

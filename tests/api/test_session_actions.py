@@ -10,6 +10,7 @@ from sessions_app.runs import lifecycle
 from sessions_app.sessions import deletion
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession
+from sessions_app.transfer.writers import import_location
 from tests.api.builders import append, create
 
 API = "/api/v1"
@@ -121,3 +122,33 @@ async def test_session_is_exported_as_an_html_file(web):
 async def test_impossible_primary_key_is_refused_without_query(web, key):
     assert (await web.get(f"{API}/sessions/export", params={"session": key})).status_code == 422
     assert (await web.post(f"{API}/sessions/delete", json={"sessions": [key]})).status_code == 422
+
+
+async def test_session_is_exported_as_adk_json_and_imported_again(web, tmp_path):
+    session = await create("s1", {"user:tier": "gold"})
+    await append(session, "e1", {"city": "Rome"})
+    response = await web.get(f"{API}/sessions/{session.pk}/adk")
+    assert response.headers["Content-Disposition"] == f'attachment; filename="session-{session.pk}.json"'
+    exported = response.json()
+    assert exported == (await web.get("/apps/weather/users/ann/sessions/s1")).json()
+    assert exported["state"]["user:tier"] == "gold"
+    file = tmp_path / "session.json"
+    file.write_text(json.dumps({**exported, "id": "s2"}))
+    await units_of_work.read(import_location, str(file))
+    copy = (await web.get("/apps/weather/users/ann/sessions/s2")).json()
+    [event], [original] = copy["events"], exported["events"]
+    assert (event["id"], event["content"], event["actions"]["stateDelta"]) == (
+        "e1",
+        original["content"],
+        {"city": "Rome"},
+    )
+    assert (await web.get(f"{API}/sessions/404/adk")).status_code == 404
+
+
+async def test_session_of_a_fork_is_exported_by_its_key(web):
+    await create("s1")
+    fork = await create("s1", realm="fork/1")
+    await append(fork, "e1")
+    assert [event["id"] for event in (await web.get(f"{API}/sessions/{fork.pk}/adk")).json()["events"]] == [
+        "e1"
+    ]

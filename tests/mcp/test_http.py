@@ -78,6 +78,21 @@ async def test_recorded_text_is_marked_and_shows_its_invisible_characters(connec
     assert hidden in json.loads(text)["untrusted_data"][0]["event"]["content"]["parts"][0]["text"]
 
 
+async def test_keys_and_passwords_do_not_leave(connect):
+    session = await create("s1", {"user:password": "correct-horse"})
+    await add_text(session, "e1", "My key is sk-1234567890abcdef.")
+    async with connect() as client:
+        for tool, arguments in (
+            ("read_events", {}),
+            ("read_event", {"seq": 1}),
+            ("read_state", {}),
+            ("find_key_writers", {"key": "user:password"}),
+        ):
+            text = json.dumps(await call(client, tool, session=session.pk, **arguments))
+            assert "sk-1234567890abcdef" not in text
+            assert "correct-horse" not in text
+
+
 async def test_huge_event_is_cut_and_can_be_read_in_pieces(connect):
     session = await create("s1")
     await add_text(session, "e1", "abc " * 50_000)
