@@ -67,13 +67,12 @@ class ApiClient:
 
     async def _call(self, method: str, path: str, query: Mapping[str, object], body: bytes = b"") -> Any:
         response = CollectedResponse()
-        await _handler()(
+        await _load_handler()(
             self._request_scope(method, path, query, len(body)), one_message(body), response.send
         )
-        text = response.body.decode()
-        content = json.loads(text) if text else None
+        content = await asyncio.to_thread(json.loads, response.body) if response.body else None
         if response.status >= 400:
-            raise _refusal(content)
+            raise _refused_call(content)
         return content
 
     def _request_scope(
@@ -126,22 +125,22 @@ def one_message(body: bytes) -> Any:
     return receive
 
 
-_client: ContextVar[ApiClient] = ContextVar("devui_mcp_client")
+_current_client: ContextVar[ApiClient] = ContextVar("devui_mcp_client")
 
 
 def api_client() -> ApiClient:
     """Return the client of the request that is being answered."""
-    return _client.get()
+    return _current_client.get()
 
 
 @contextmanager
 def use_client(client: ApiClient) -> Iterator[None]:
     """Let tools use a client."""
-    token = _client.set(client)
+    token = _current_client.set(client)
     try:
         yield
     finally:
-        _client.reset(token)
+        _current_client.reset(token)
 
 
 def client_of_request(request: HttpRequest, scope: Mapping[str, Any]) -> ApiClient:
@@ -151,12 +150,12 @@ def client_of_request(request: HttpRequest, scope: Mapping[str, Any]) -> ApiClie
 
 
 @cache
-def _handler() -> ASGIHandler:
+def _load_handler() -> ASGIHandler:
     """Return Django's handler, which loads the middleware of the settings."""
     return ASGIHandler()
 
 
-def _refusal(content: Any) -> RefusedCall:
+def _refused_call(content: Any) -> RefusedCall:
     problem = content if isinstance(content, dict) else {}
     detail = problem.get("detail", "The API gave no reason.")
     message = detail if isinstance(detail, str) else json.dumps(detail)[:2_000]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from devui.mcp.answers import answer_text, piece_text
+from devui.mcp.answers import make_answer, piece_text
 from devui.mcp.api_client import api_client
 from devui.mcp.errors import RefusedCall
 from evals_app.runs.replay.request_diff import compare_requests
@@ -46,7 +47,7 @@ async def search_sessions(
     sessions. Each result has the `key` by which other tools name the session.
     """
     page = await api_client().get("/sessions", q=query, app=app, limit=limit, before=cursor)
-    return answer_text(page["sessions"], link=api_client().link("sessions"), cursor=page["next"])
+    return await make_answer(page["sessions"], link=api_client().link("sessions"), cursor=page["next"])
 
 
 async def read_events(session: SessionKey, after: Seq = 0, limit: Limit = 20) -> str:
@@ -57,7 +58,7 @@ async def read_events(session: SessionKey, after: Seq = 0, limit: Limit = 20) ->
     """
     page = await api_client().get(f"/sessions/{session}/events", after=after, limit=limit)
     cursor = page["cursor"] if page["more"] else None
-    return answer_text(page["events"], link=session_link(session, after + 1), cursor=cursor)
+    return await make_answer(page["events"], link=session_link(session, after + 1), cursor=cursor)
 
 
 async def read_event(session: SessionKey, seq: RowKey, offset: Seq = 0) -> str:
@@ -82,7 +83,7 @@ async def read_state(
 ) -> str:
     """Read the state of a session after an event, by scope; without `at`, the current state."""
     state = await api_client().get(f"/sessions/{session}/state", at=at)
-    return answer_text(state, link=session_link(session, at))
+    return await make_answer(state, link=session_link(session, at))
 
 
 async def find_key_writers(
@@ -97,7 +98,7 @@ async def find_key_writers(
     )
     for change in history["changes"]:
         change["value"] = redact_texts(change["value"], key)
-    return answer_text(history, link=session_link(session), cursor=history["next"])
+    return await make_answer(history, link=session_link(session), cursor=history["next"])
 
 
 async def list_model_calls(
@@ -108,13 +109,13 @@ async def list_model_calls(
     `event` is the number or id of an event: only the call that produced it.
     """
     page = await api_client().get(f"/sessions/{session}/model-calls", event=event, limit=limit, before=cursor)
-    return answer_text(page["items"], link=session_link(session), cursor=page["next"])
+    return await make_answer(page["items"], link=session_link(session), cursor=page["next"])
 
 
 async def read_model_call(session: SessionKey, call: RowKey) -> str:
     """Read what a model was sent (instruction, history, tools, settings) and what it answered."""
     whole = await api_client().get(f"/sessions/{session}/model-calls/{call}")
-    return answer_text(whole, link=api_client().link("model-call", pk=session, call=call))
+    return await make_answer(whole, link=api_client().link("model-call", pk=session, call=call))
 
 
 async def compare_model_requests(
@@ -135,8 +136,8 @@ async def compare_model_requests(
             f"Model call {call} is the first of its agent.", hint="Name another one as `other_call`."
         )
     other = await api_client().get(f"/sessions/{other_session or session}/model-calls/{other_key}")
-    differences = compare_requests(other["request"], this["request"])
-    return answer_text(
+    differences = await asyncio.to_thread(compare_requests, other["request"], this["request"])
+    return await make_answer(
         {"other_call": other_key, "differences": differences},
         link=api_client().link("model-call", pk=session, call=call),
     )
@@ -144,7 +145,9 @@ async def compare_model_requests(
 
 async def read_problems(session: SessionKey) -> str:
     """List what went wrong in a session, and hints about its state, each with evidence and a remedy."""
-    return answer_text(await api_client().get(f"/sessions/{session}/problems"), link=session_link(session))
+    return await make_answer(
+        await api_client().get(f"/sessions/{session}/problems"), link=session_link(session)
+    )
 
 
 async def read_log(
@@ -156,24 +159,24 @@ async def read_log(
     """Read the log records and printed lines of an invocation, oldest first, from the lowest `level` on."""
     trace = await _find_trace(session, invocation)
     page = await api_client().get(f"/traces/{trace}/log", level=level, after=after)
-    return answer_text(page["items"], link=session_link(session), cursor=page["next"])
+    return await make_answer(page["items"], link=session_link(session), cursor=page["next"])
 
 
 async def list_evalsets(app: Name = "") -> str:
     """List the evalsets (files of eval cases) of an app, or of all apps, with their cases and problems."""
     evalsets = await api_client().get("/evals/evalsets", app=app)
-    return answer_text(evalsets, link=api_client().link("evals"))
+    return await make_answer(evalsets, link=api_client().link("evals"))
 
 
 async def list_eval_runs(app: Name = "", evalset: Name = "", limit: Limit = 20, cursor: Cursor = "") -> str:
     """List runs of evalsets, newest first: status, counts, code version, models, variant."""
     page = await api_client().get("/evals/runs", app=app, evalset=evalset, limit=limit, before=cursor)
-    return answer_text(page["runs"], link=api_client().link("evals"), cursor=page["next"])
+    return await make_answer(page["runs"], link=api_client().link("evals"), cursor=page["next"])
 
 
 async def read_eval_run(run: RunId) -> str:
     """Read an eval run: what it executes, its status and its counts. `status` is `done` when it has ended."""
-    return answer_text(await api_client().get(f"/evals/runs/{run}"), link=run_link(run))
+    return await make_answer(await api_client().get(f"/evals/runs/{run}"), link=run_link(run))
 
 
 async def list_attempts(
@@ -187,7 +190,7 @@ async def list_attempts(
     `explain_attempt` has the details of one.
     """
     page = await api_client().get(f"/evals/runs/{run}/attempts", status=status, limit=limit, after=after)
-    return answer_text(page["attempts"], link=run_link(run), cursor=page["next"])
+    return await make_answer(page["attempts"], link=run_link(run), cursor=page["next"])
 
 
 async def explain_attempt(attempt: Attempt) -> str:
@@ -200,7 +203,7 @@ async def explain_attempt(attempt: Attempt) -> str:
     session = facts["session"]
     problems = await api_client().get(f"/sessions/{session}/problems") if session else None
     link = run_link(facts["run"], f"attempt={attempt}")
-    return answer_text({**facts, "problems": problems}, link=link)
+    return await make_answer({**facts, "problems": problems}, link=link)
 
 
 async def compare_eval_runs(
@@ -214,7 +217,7 @@ async def compare_eval_runs(
     Use it to tell whether a change is better: differences that chance explains are named as such.
     """
     facts = await api_client().get(f"/evals/runs/{run}/compare", **{"with": against})
-    return answer_text(facts, link=api_client().link("eval-run-compare", run_id=run))
+    return await make_answer(facts, link=api_client().link("eval-run-compare", run_id=run))
 
 
 async def draft_case(
@@ -231,7 +234,7 @@ async def draft_case(
     What the agent answered is what the case expects: correct `final_response` where the answer was wrong.
     """
     draft = await api_client().get("/evals/cases/draft", session=session, first=first, last=last)
-    return answer_text(draft, link=api_client().link("eval-record", f"session={session}"))
+    return await make_answer(draft, link=api_client().link("eval-record", f"session={session}"))
 
 
 def session_link(session: int, seq: object = "") -> str:

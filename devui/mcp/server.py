@@ -79,7 +79,7 @@ def _with_refusals(function: Function, error_class: type[Exception]) -> Function
 
 async def _read_session(session: str) -> str:
     """Read the first events of a session; read_events has the others."""
-    return await _with_refusals(read_events, ResourceError)(_number(session))
+    return await _with_refusals(read_events, ResourceError)(_parse_session_key(session))
 
 
 async def _read_run(run: str) -> str:
@@ -87,8 +87,8 @@ async def _read_run(run: str) -> str:
     return await _with_refusals(read_eval_run, ResourceError)(run)
 
 
-def _number(text: str) -> int:
-    """Return the number in a URI.
+def _parse_session_key(text: str) -> int:
+    """Return the number of a session in a URI.
 
     Raises:
         ResourceError: the text is no number.

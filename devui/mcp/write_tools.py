@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from devui.mcp.answers import answer_text
+from devui.mcp.answers import make_answer
 from devui.mcp.api_client import api_client
 from devui.mcp.errors import RefusedCall
 from devui.mcp.read_tools import Name, SessionKey, run_link, session_link
@@ -49,7 +49,7 @@ async def send_message(
     page = await api_client().get(f"/sessions/{key}/events", after=first, limit=50)
     facts = {name: run[name] for name in ("id", "status", "error_type", "error")}
     cursor = page["cursor"] if page["more"] else None
-    return answer_text(
+    return await make_answer(
         {"session": key, "run": facts, "events": page["events"]},
         link=session_link(key, first + 1),
         cursor=cursor,
@@ -98,12 +98,12 @@ async def make_case(
     """Add an eval case to the file of an evalset. Draft it with draft_case, and correct what is expected."""
     saved = await api_client().post("/evals/cases", {"app": app, "evalset": evalset, "case": case})
     link = api_client().link("evalset", app_name=app, evalset_id=evalset)
-    return answer_text(saved, link=link)
+    return await make_answer(saved, link=link)
 
 
 async def _order_run(order: dict[str, Any]) -> str:
     run = await api_client().post("/evals/runs", order)
-    return answer_text(run, link=run_link(run["id"]))
+    return await make_answer(run, link=run_link(run["id"]))
 
 
 async def _start_session(app: str) -> int:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 import httpx
@@ -18,7 +21,7 @@ from sessions_app.store.database import units_of_work
 from sessions_app.store.events import build_record
 from sessions_app.store.sessions import writes
 from tests.api.builders import append, create, wire_event
-from tests.mcp.conftest import call, refusal
+from tests.mcp.conftest import ROOT, call, refusal
 
 
 async def add_text(session: Any, event_id: str, text: str) -> None:
@@ -204,6 +207,14 @@ async def test_missing_sdk_is_named(address, monkeypatch):
     response = await post(address, b"{}")
     assert (response.status_code, response.json()["code"]) == (501, "mcp_missing")
     assert "pip install 'devui[mcp]'" in response.json()["hint"]
+
+
+def test_server_starts_without_the_sdk():
+    code = "import sys, devui.asgi, devui.urls, devui.mcp.views; sys.exit('mcp' in sys.modules)"
+    environment = {**os.environ, "DATABASE_URL": "sqlite://"}
+    assert (
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=False).returncode == 0
+    )
 
 
 async def test_project_that_mounts_devui_needs_no_setting_for_it(settings):

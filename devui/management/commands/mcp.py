@@ -57,7 +57,7 @@ class Command(BaseCommand):
             if options["action"] == "install":
                 self._install_entry(options)
             else:
-                _serve(options)
+                _serve_stdio(options)
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}".strip(), returncode=2) from error
 
@@ -93,7 +93,7 @@ def _add_common_arguments(parser: Any) -> None:
     )
 
 
-def _serve(options: dict[str, Any]) -> None:
+def _serve_stdio(options: dict[str, Any]) -> None:
     """Serve MCP until stdin ends.
 
     Raises:
