@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 from django.apps import AppConfig
 
 from sessions_app.quotas.active_runs import active_run_finders
+from sessions_app.sessions.eval_attempts import attempt_finders
 from sessions_app.transfer.folder_importer import FolderImporter, folder_importers
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
+    from sessions_app.sessions.eval_attempts import AttemptLink
+    from sessions_app.store.models import AgentSession
     from sessions_app.transfer.writers import ImportReport
 
 
@@ -26,10 +29,11 @@ class EvalsConfig(AppConfig):
     verbose_name = "Evals"
 
     def ready(self) -> None:
-        """Register the importer of the eval results that `adk web` left in agents' folders, and active runs."""
+        """Register what the app adds: the importer of ADK's eval results in agents' folders, active runs, attempts."""
         folder_importers.append(FolderImporter("eval results", _find_sources, _import_data))
         active_run_finders.append(_active_runs)
         active_run_finders.append(_active_playground_runs)
+        attempt_finders.append(_find_attempt)
 
 
 def _active_runs() -> QuerySet[Any]:
@@ -43,6 +47,12 @@ def _active_playground_runs() -> QuerySet[Any]:
     from evals_app.playground.runs import find_active_runs
 
     return find_active_runs()
+
+
+def _find_attempt(session: AgentSession) -> AttemptLink | None:
+    from evals_app.runs.session_attempts import find_attempt
+
+    return find_attempt(session)
 
 
 def _find_sources(agent_folder: Path) -> dict[str, str]:

@@ -427,10 +427,11 @@ LOADED_WITH_SERVICES = (
     "sessions_app.migrations",
     "sessions_app.models",
     "sessions_app.quotas.active_runs",
+    "sessions_app.sessions.eval_attempts",
     "sessions_app.store",
     "sessions_app.transfer.folder_importer",
 )
-"""Modules that a program with a `Runner` of its own may load: settings, tables, the store, ADK's services, and two
+"""Modules that a program with a `Runner` of its own may load: settings, tables, the store, ADK's services, and three
 registries that `evals_app` adds to when Django starts."""
 
 
@@ -452,5 +453,11 @@ def test_a_foreign_runner_loads_only_the_store_and_adks_services(tmp_path):
     assert "sessions_app.adk.service" in loaded
     assert "sessions_app.adk.recorder" not in loaded
     assert not [name for name in loaded if is_under(name, "devui.accounts", "devui.web")]
-    packages = {"sessions_app", "sessions_app.quotas", "sessions_app.transfer", "evals_app"}
+    packages = {
+        "sessions_app",
+        "sessions_app.quotas",
+        "sessions_app.sessions",
+        "sessions_app.transfer",
+        "evals_app",
+    }
     assert not [name for name in loaded if name not in packages and not is_under(name, *LOADED_WITH_SERVICES)]

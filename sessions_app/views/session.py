@@ -18,6 +18,7 @@ from sessions_app.lookup import find_event, session_missing
 from sessions_app.presentation import json_tree
 from sessions_app.runs.availability import find_problem
 from sessions_app.sessions import deletion, listing, overview
+from sessions_app.sessions.eval_attempts import find_attempt
 from sessions_app.sessions.storage_location import find_mirror
 from sessions_app.state.state_board import ClientBoard, read_board, running_run
 from sessions_app.state.state_difference import state_differences
@@ -144,6 +145,7 @@ def _frame_context(page: PageRequest) -> Context:
         "realm_name": _describe_realm(session),
         "read_only_reason": realms.read_only_reason(session) if realms.is_read_only(session) else "",
         "nested_run": nested,
+        "attempt": find_attempt(session),
         "mirror": find_mirror(session),
         "cannot_run": None if realms.is_read_only(session) else find_problem(session.app_name),
         "find": page.query["find"],

@@ -11,6 +11,7 @@ from django.shortcuts import render
 from sessions_app.forms.query import QueryForm
 from sessions_app.http import render_partial
 from sessions_app.lookup import find_event, find_session
+from sessions_app.sessions.eval_attempts import find_attempt
 from sessions_app.store import scopes
 from sessions_app.store.models import AgentSession, ModelCall
 from sessions_app.store.traces import log_records
@@ -86,6 +87,7 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
         "trace": trace,
         "session": session,
         "name": session.name,
+        "attempt": find_attempt(session),
         "waterfall": waterfall.waterfall(session, trace.invocation_id),
         "calls": calls,
         "more_calls": model_calls.count_more_calls(calls),
