@@ -11,7 +11,7 @@ from evals_app.analysis.case_verdicts import CaseChange
 from evals_app.analysis.comparability import read_cases
 from evals_app.analysis.comparison import Comparison
 from evals_app.analysis.outcomes import CaseKey, Outcomes
-from evals_app.analysis.statistics import Rate
+from evals_app.analysis.statistics import Rate, format_percent
 from evals_app.analysis.stored_outcomes import read_outcomes
 from evals_app.models import EvalRun
 from evals_app.runs.variant_orders import list_variant_runs
@@ -30,6 +30,26 @@ class VariantColumn:
     def changes(self) -> Mapping[CaseKey, CaseChange]:
         """The comparison by case."""
         return {case.key: case for case in self.comparison.cases} if self.comparison else {}
+
+    @property
+    def counts(self) -> str:
+        """Number of cases with each verdict, such as "2 regressed, 1 fixed"."""
+        counts = self.comparison.counts if self.comparison else {}
+        return ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "not compared"
+
+    @property
+    def rate(self) -> str:
+        """Mean pass rate of the cases with the variant, and whether it is worse or better as a whole; – if unknown."""
+        if self.comparison is None:
+            return "–"
+        verdict = (
+            " worse"
+            if self.comparison.whole.is_worse
+            else " better"
+            if self.comparison.whole.is_better
+            else ""
+        )
+        return f"{format_percent(self.comparison.after_rate.value)}{verdict}"
 
 
 @dataclass(frozen=True)

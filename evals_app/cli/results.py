@@ -28,6 +28,7 @@ from evals_app.cli.terminal import Console
 from evals_app.metrics.gate_config import GATE, GateConfig, option_name
 from evals_app.models import EvalRun
 from evals_app.runs.rerun import check_confirming_repetitions
+from evals_app.runs.variant_orders import list_variant_runs
 from sessions_app.store.errors import BadInput
 
 FILES = {"junit": "JUnit XML", "json": "JSON", "csv": "CSV", "html": "HTML"}
@@ -185,7 +186,7 @@ def _write_files(results: Sequence[GateResult], options: dict[str, Any], console
         return
     from evals_app.analysis.exports import junit, markdown, run_csv, run_json
 
-    runs = [result.run for result in results]
+    runs = [run for result in results for run in (result.run, *list_variant_runs(result.run))]
     render: dict[str, Callable[[], str]] = {
         "junit": lambda: junit.as_junit(results),
         "json": lambda: run_json.as_json(runs),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evals_app.analysis.case_verdicts import CaseChange
-from evals_app.analysis.comparison import Comparison
 from evals_app.analysis.outcomes import Outcomes
 from evals_app.analysis.statistics import format_percent
 from evals_app.analysis.variant_matrix import VariantMatrix
@@ -23,7 +22,7 @@ def format_matrix(matrix: VariantMatrix) -> list[str]:
     for row in matrix.rows:
         cells = [_format_change(change) for _, change in row.cells]
         rows.append([_format_name(row.key.label), _format_outcomes(row.original), *cells])
-    rates = [_format_rate(column.comparison) for column in matrix.columns]
+    rates = [column.rate for column in matrix.columns]
     rows.append(["pass rate", format_percent(matrix.rate.value), *rates])
     count = len(matrix.columns)
     head = f"{matrix.original.evalset.path}: {ORIGINAL} and {count} variant{'s' * (count != 1)}"
@@ -42,17 +41,7 @@ def _format_change(change: CaseChange | None) -> str:
     return f"{_format_outcomes(change.after)} {change.verdict}" if change else "–"
 
 
-def _format_rate(comparison: Comparison | None) -> str:
-    """Return the mean pass rate of the cases with a variant, and whether it is worse or better as a whole."""
-    if comparison is None:
-        return "–"
-    verdict = " worse" if comparison.whole.is_worse else " better" if comparison.whole.is_better else ""
-    return f"{format_percent(comparison.after_rate.value)}{verdict}"
-
-
 def _iter_summaries(matrix: VariantMatrix) -> Iterator[str]:
     for column in matrix.columns:
-        counts = column.comparison.counts if column.comparison else {}
-        text = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "not compared"
-        yield f"  {_format_name(column.variant.name)}: {text} (run {column.run.pk})"
+        yield f"  {_format_name(column.variant.name)}: {column.counts} (run {column.run.pk})"
     yield from (f"  {note}" for note in matrix.notes)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from django.template.loader import render_to_string
 
 from evals_app.analysis import baselines, trends, variant_matrix
 from evals_app.analysis.case_verdicts import Verdict
-from evals_app.analysis.exports import html_page, run_json
+from evals_app.analysis.ci_gate import Gate
+from evals_app.analysis.exports import html_page, junit, markdown, run_csv, run_json
+from evals_app.analysis.exports.comparison_json import comparison_facts
 from evals_app.analysis.run_differences import read_differences
 from evals_app.execution.run_execution import execute_run
 from evals_app.models import EvalRun, EvalSet
@@ -21,6 +26,7 @@ from evals_app.runs.progress import newest_runs
 from evals_app.runs.variant_orders import order_variants
 from evals_app.variants.variant import Variant
 from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, Trace
 from tests.evals import agents, stored_runs
 from tests.evals.builders import case, evalset, turn
 from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals, usage_error
@@ -182,6 +188,43 @@ def test_comparison_and_export_name_the_variant():
 
 
 @pytest.mark.django_db
+def test_each_export_names_the_variant_and_how_it_compares():
+    original = stored([passing()] * 4)
+    variant_run = stored([failing()] * 4, FAHRENHEIT, original)
+    results = [Gate().judge(original), Gate().judge(variant_run)]
+    suites = ElementTree.fromstring(junit.as_junit(results))
+    said = suites.find("./testsuite/testcase[@name='variant in Fahrenheit']/system-out").text
+    assert said.startswith("1 regressed; pass rate 0 % worse, original 100 % (hash ")
+    assert suites[0].get("tests") == "5"
+    assert suites[0].find(".//failure") is None
+    assert suites[1].get("name").endswith(" (variant in Fahrenheit)")
+    properties = {row.get("name"): row.get("value") for row in suites[1].find("properties")}
+    assert properties == {"variant": "in Fahrenheit", "variant_hash": FAHRENHEIT.hash}
+    summary = markdown.as_markdown(results)
+    assert (
+        f"- `in Fahrenheit` (`{FAHRENHEIT.hash}`): 1 regressed; pass rate 0 % worse, original 100 %"
+        in summary
+    )
+    assert "variant `in Fahrenheit`" in summary
+    rows = [*csv.DictReader(io.StringIO(run_csv.as_csv([original, variant_run])))]
+    assert [row["variant"] for row in rows] == [*[""] * 4, *["in Fahrenheit"] * 4]
+    assert "1 regressed; pass rate 0 %" in html_page.as_html([original])
+    facts = comparison_facts(Gate("previous").judge(variant_run))
+    assert facts["variant"]["hash"] == FAHRENHEIT.hash
+
+
+def test_result_files_have_the_runs_of_the_variants(store, tmp_path, files):
+    written = {name: tmp_path / f"out.{name}" for name in ("json", "csv", "junit")}
+    options = [f"--{name}={path}" for name, path in written.items()]
+    assert run_evals(SHOP, "delivery:stranger_pays", f"--variant={files[0]}", *options)[0] == 0
+    original, variant_run = json.loads(written["json"].read_text())["runs"]
+    assert [row["run"] for row in original["variants"]] == [variant_run["id"]]
+    assert variant_run["variant"]["name"] == "gold for all"
+    assert "gold for all" in written["csv"].read_text()
+    assert ElementTree.parse(written["junit"]).find(".//failure") is None
+
+
+@pytest.mark.django_db
 def test_repetition_and_retry_run_the_variant_again():
     original = stored([failing()] * 2)
     variant_run = stored([failing()] * 2, FAHRENHEIT, original)
@@ -244,6 +287,26 @@ def test_page_of_the_original_has_the_matrix(get, varied):
     assert case_row.one("a").attrs["href"].startswith(f"/evals/runs/{variant_run.pk}/?attempt=")
     EvalRun.objects.filter(pk=variant_run.pk).update(status="running")
     assert "Running" in get(f"/evals/runs/{original.pk}/").one(id="variants").one("thead").text
+
+
+@pytest.mark.django_db
+def test_session_and_trace_of_an_attempt_name_its_variant(client, varied):
+    _, variant_run = varied
+    attempt = variant_run.attempts.first()
+    realms = (attempt.realm, f"{attempt.realm}.2", "eval/gone/0/1")
+    first, later_try, orphan = [
+        AgentSession.objects.create(
+            realm=realm, app_name="counter", user_id="u", session_id="s", created_at=1.0, updated_at=1.0
+        )
+        for realm in realms
+    ]
+    trace = Trace.objects.create(session=first, trace_id="t", invocation_id="i", started_at=1.0)
+    for address in (f"/sessions/id/{first.pk}/", f"/sessions/id/{later_try.pk}/", f"/traces/{trace.pk}/"):
+        text = client.get(address).content.decode()
+        assert f'href="/evals/runs/{variant_run.pk}/?attempt={attempt.pk}"' in text
+        assert "variant <bdi>&lt;b&gt;x&lt;/b&gt;</bdi>" in text
+        assert HOSTILE.hash in text
+    assert "?attempt=" not in client.get(f"/sessions/id/{orphan.pk}/").content.decode()
 
 
 @pytest.mark.django_db

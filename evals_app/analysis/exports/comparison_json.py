@@ -7,6 +7,7 @@ from typing import Any
 
 from evals_app.analysis.case_verdicts import CaseChange
 from evals_app.analysis.ci_gate import GateResult
+from evals_app.analysis.exports.run_json import variant_json
 from evals_app.analysis.outcomes import Outcomes
 from evals_app.analysis.run_differences import read_differences
 from evals_app.analysis.slices import read_slices
@@ -24,6 +25,7 @@ def comparison_facts(result: GateResult) -> dict[str, Any]:
         "before": reference.run.pk,
         "before_runs": [run.pk for run in reference.runs],
         "after": result.run.pk,
+        "variant": variant_json(result.run),
         "status": str(result.status),
         "title": result.title,
         "reasons": result.reasons,

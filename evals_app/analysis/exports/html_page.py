@@ -12,6 +12,7 @@ from evals_app.analysis import attempt_detail, baselines, case_matrix, retries, 
 from evals_app.analysis.exports.run_json import iter_attempts
 from evals_app.analysis.run_differences import read_currency
 from evals_app.analysis.slices import read_slices
+from evals_app.analysis.variant_matrix import read_matrix
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app.store.redaction import redact_text, redact_texts
 
@@ -65,6 +66,7 @@ def _run_section(run: EvalRun) -> dict[str, Any]:
         "columns": run_summary.metric_columns(run),
         "baseline": baseline,
         "against": against,
+        "variants": read_matrix(run),
         "slices": read_slices(run, against),
         "currency": read_currency(run),
         "models": json.loads(run.agent_models),

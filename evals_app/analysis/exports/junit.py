@@ -8,10 +8,13 @@ from xml.etree import ElementTree
 
 from evals_app.analysis.ci_gate import GateResult, GateStatus
 from evals_app.analysis.exports.run_json import iter_attempts, sorted_results
+from evals_app.analysis.statistics import format_percent
+from evals_app.analysis.variant_matrix import VariantColumn, VariantMatrix, read_matrix
 from evals_app.metrics.number_differences import is_number_note
 from evals_app.metrics.score_text import describe_score
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.progress import elapsed_seconds
+from evals_app.variants.variant import read_run_variant
 
 Status = EvalAttempt.Status
 
@@ -25,7 +28,8 @@ GATE_CASE_ALONE = "gate"
 def as_junit(results: Iterable[GateResult]) -> str:
     """Return judged runs as JUnit XML: a suite per run, a test case per attempt, and one for the comparison.
 
-    Incomplete is an error, never a pass; so is a run that could not be compared.
+    Incomplete is an error, never a pass; so is a run that could not be compared. A variant that was run beside the
+    original is a test case without a failure: it decides nothing about the build.
     """
     suites = ElementTree.Element("testsuites")
     suites.extend(_junit_suite(result) for result in results)
@@ -33,13 +37,16 @@ def as_junit(results: Iterable[GateResult]) -> str:
 
 
 def _junit_suite(result: GateResult) -> ElementTree.Element:
-    run, gate_case = result.run, _gate_case(result)
+    run, gate_case, matrix = result.run, _gate_case(result), read_matrix(result.run)
+    variant_cases = [_variant_case(matrix, column) for column in matrix.columns] if matrix else []
+    variant = read_run_variant(run)
+    name = f" (variant {variant.name})" if variant else ""
     is_worse, is_not_compared = (
         gate_case is not None and gate_case.find(kind) is not None for kind in ("failure", "error")
     )
     facts = {
-        "name": _xml_text(f"{run.app_name}.{run.evalset.evalset_id}"),
-        "tests": str(run.total + (gate_case is not None)),
+        "name": _xml_text(f"{run.app_name}.{run.evalset.evalset_id}{name}"),
+        "tests": str(run.total + (gate_case is not None) + len(variant_cases)),
         "failures": str(run.failed + is_worse),
         "errors": str(run.errors + run.incomplete + is_not_compared),
         "skipped": str(run.cancelled),
@@ -49,9 +56,14 @@ def _junit_suite(result: GateResult) -> ElementTree.Element:
         "time": _format_seconds(elapsed_seconds(run) or 0.0),
     }
     suite = ElementTree.Element("testsuite", facts)
+    if variant:
+        properties = ElementTree.SubElement(suite, "properties")
+        for key, value in (("variant", variant.name), ("variant_hash", run.variant_hash)):
+            ElementTree.SubElement(properties, "property", {"name": key, "value": _xml_text(value)})
     suite.extend(_junit_case(run, attempt) for attempt in iter_attempts(run))
     if gate_case is not None:
         suite.append(gate_case)
+    suite.extend(variant_cases)
     if problem := run.traceback or run.error or run.stopped_because:
         ElementTree.SubElement(suite, "system-err").text = _xml_text(problem)
     return suite
@@ -80,6 +92,22 @@ def _gate_case(result: GateResult) -> ElementTree.Element | None:
         ElementTree.SubElement(case, kind, attributes).text = _xml_text("\n".join(result.reasons))
     else:
         ElementTree.SubElement(case, "system-out").text = _xml_text(result.title)
+    return case
+
+
+def _variant_case(matrix: VariantMatrix, column: VariantColumn) -> ElementTree.Element:
+    """Return the test case of a variant, which says how it compares with the original."""
+    run = matrix.original
+    facts = {
+        "classname": _xml_text(f"{run.app_name}.{run.evalset.evalset_id}"),
+        "name": _xml_text(f"variant {column.variant.name}"),
+        "time": "0.000",
+    }
+    case = ElementTree.Element("testcase", facts)
+    ElementTree.SubElement(case, "system-out").text = _xml_text(
+        f"{column.counts}; pass rate {column.rate}, original {format_percent(matrix.rate.value)}"
+        f" (hash {column.run.variant_hash}, run {column.run.pk})"
+    )
     return case
 
 

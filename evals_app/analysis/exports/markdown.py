@@ -26,8 +26,11 @@ from evals_app.analysis.figure_text import (
 from evals_app.analysis.reasons import group_cases, name_runs
 from evals_app.analysis.run_differences import read_currency
 from evals_app.analysis.slices import read_slices
+from evals_app.analysis.statistics import format_percent
+from evals_app.analysis.variant_matrix import read_matrix
 from evals_app.metrics.number_differences import NOTE_START
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
+from evals_app.variants.variant import read_run_variant
 from sessions_app.presentation.visible_text import escape_text
 from sessions_app.store.short_texts import join_names
 
@@ -100,7 +103,8 @@ def _format_verdict(result: GateResult, *, has_title: bool) -> str:
 
 
 def _format_name(run: EvalRun) -> str:
-    return f"{code(run.app_name)} {code(run.evalset.evalset_id)}"
+    variant = read_run_variant(run)
+    return f"{code(run.app_name)} {code(run.evalset.evalset_id)}{f' variant {code(variant.name)}' if variant else ''}"
 
 
 def _describe_whole(result: GateResult) -> str:
@@ -134,6 +138,7 @@ def _list_details(result: GateResult, address: str, title: str) -> Iterator[str]
         for verdict in LISTED:
             yield from _list_cases(str(verdict).capitalize(), result.comparison.cases_with(verdict))
         yield from _list_cases("Failing without a comparable earlier outcome", result.failing_new_cases)
+    yield from _list_items("Variants", _list_variants(result.run))
     yield from _list_items("Passed with other numbers", _list_number_notes(result.run))
     scores = describe_scores(result.run, result.comparison)
     yield from _list_items("Scores", [f"{code(name)}: {means}" for name, means in scores.items()])
@@ -169,6 +174,19 @@ def _find_failure_reasons(run: EvalRun) -> ItemsView[str, str]:
         if attempt.status != EvalAttempt.Status.PASSED:
             reasons.setdefault(attempt.case_id, attempt.cause or attempt.error or str(attempt.status))
     return reasons.items()
+
+
+def _list_variants(run: EvalRun) -> list[str]:
+    """Return a line for each variant that was run beside a run of the original: how it compares."""
+    matrix = read_matrix(run)
+    if matrix is None:
+        return []
+    original = format_percent(matrix.rate.value)
+    return [
+        f"{code(column.variant.name)} ({code(column.run.variant_hash)}): {column.counts}; pass rate {column.rate},"
+        f" original {original}"
+        for column in matrix.columns
+    ]
 
 
 def _list_number_notes(run: EvalRun) -> list[str]:

@@ -11,11 +11,13 @@ from typing import Any
 from evals_app.analysis import run_summary
 from evals_app.analysis.exports.run_json import iter_attempts
 from evals_app.models import EvalAttempt, EvalRun
+from evals_app.variants.variant import read_run_variant
 from sessions_app.presentation import csv_cells
 
 FACTS = (
     *("run", "app", "evalset", "case", "repetition", "status", "cause"),
     *("seconds", "tokens", "cost", "currency", "error", "note", "session", "code", "commit", "models"),
+    "variant",
 )
 
 
@@ -35,6 +37,7 @@ def as_csv(runs: Iterable[EvalRun]) -> str:
 
 def _iter_lines(run: EvalRun, metrics: list[str]) -> Iterator[list[Any]]:
     models = " ".join(sorted({str(model) for model in json.loads(run.agent_models).values()}))
+    variant = read_run_variant(run)
     currency = json.loads(run.prices).get("currency", "")
     for attempt in iter_attempts(run):
         scores = {
@@ -50,6 +53,7 @@ def _iter_lines(run: EvalRun, metrics: list[str]) -> Iterator[list[Any]]:
                 run.code_version,
                 run.git_revision,
                 models,
+                variant.name if variant else "",
             ),
         ]
         yield [csv_cells.csv_cell(value) for value in (*facts, *(scores.get(metric) for metric in metrics))]

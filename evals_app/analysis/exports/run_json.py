@@ -34,6 +34,7 @@ def _run_json(run: EvalRun) -> dict[str, Any]:
         "retries": retries_json(run),
         "unused_fixtures": list(fixtures.unused) if fixtures else [],
         "slices": [tagged.as_json() for tagged in read_slices(run)],
+        "variants": variants_json(run),
         "attempts": [
             attempt_json(attempt, later_tries.get((attempt.case_index, attempt.repetition), ()))
             for attempt in iter_attempts(run)
@@ -94,12 +95,12 @@ def run_facts(run: EvalRun) -> dict[str, Any]:
         "evalset_digest": run.version.digest,
         "models": json.loads(run.agent_models),
         "repeats": run.repeats_id,
-        "variant": _variant_json(run),
+        "variant": variant_json(run),
         "error": _error_json(run.error_type, run.error, run.traceback),
     }
 
 
-def _variant_json(run: EvalRun) -> dict[str, Any] | None:
+def variant_json(run: EvalRun) -> dict[str, Any] | None:
     """Return the variant of a run, its hash and the id of the original's run; None for a run of the original."""
     if not run.variant:
         return None
