@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
-from pathlib import Path
 
 from evals_app.cli.results import Add
+from sessions_app.management.arguments import parse_path
 
 
 def add_metric_options(add: Add) -> None:
@@ -27,7 +27,7 @@ def add_metric_options(add: Add) -> None:
     add(
         "--config",
         "--config-file-path",
-        type=Path,
+        type=parse_path,
         metavar="FILE",
         help="a test_config.json",
     )

@@ -36,6 +36,25 @@ PlainLoader.add_implicit_resolver(
 )
 
 
+OTHER_TYPES = ("set", "binary", "timestamp")
+"""Tags of values that JSON does not have."""
+
+
+def _refuse_tag(loader: PlainLoader, node: Any) -> Any:
+    """Refuse a value with one of the tags `OTHER_TYPES`.
+
+    Raises:
+        yaml.MarkedYAMLError: always.
+    """
+    tag = node.tag.rpartition(":")[2]
+    reason = f"a value has the tag !!{tag}, which JSON does not have: omit the tag"
+    raise yaml.constructor.ConstructorError(None, None, reason, node.start_mark)
+
+
+for _tag in OTHER_TYPES:
+    PlainLoader.add_constructor(f"tag:yaml.org,2002:{_tag}", _refuse_tag)
+
+
 MAX_DEPTH = 500
 """Most levels of nested values."""
 

@@ -15,8 +15,10 @@ def parse_path(text: str) -> Path:
     """Return the path that an argument names, of a file that exists or not.
 
     Raises:
-        ArgumentTypeError: no file can have this name: it is too long, or leads through a loop of links.
+        ArgumentTypeError: no file can have this name: it is empty, too long, or leads through a loop of links.
     """
+    if not text:
+        raise ArgumentTypeError("the path is empty: name a file or a folder")
     try:
         os.stat(text)
     except (FileNotFoundError, NotADirectoryError, PermissionError):

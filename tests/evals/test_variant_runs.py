@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from django.core.management import CommandError
 from django.template.loader import render_to_string
 
 from evals_app.analysis import baselines, trends, variant_matrix
@@ -115,6 +116,8 @@ def test_options_that_exclude_variants_are_refused(store, files):
     assert "Leave out --variant" in usage_error(SHOP, "delivery", variant, "--plan")
     assert "--variant cannot be given" in usage_error(SHOP, variant, "--resume=last")
     assert "Two variants have the name 'gold for all'" in usage_error(SHOP, "delivery", variant, variant)
+    with pytest.raises(CommandError, match="--variant: the path is empty: name a file or a folder"):
+        run_evals(SHOP, "delivery", "--variant=")
     assert "there is no such file" in usage_error(SHOP, "delivery", "--variant=gone.yaml")
 
 

@@ -138,6 +138,12 @@ def test_hash_is_that_of_the_changes_in_yaml_and_json():
             "agents.a.max_iterations must be a number that JSON has",
         ),
         ("name: [", "v.yaml:2:1: is no YAML"),
+        (
+            "name: x\nagents: !!set {a, b}",
+            "v.yaml:2:9: is no YAML: a value has the tag !!set, which JSON does",
+        ),
+        ("name: !!binary aGk=", "v.yaml:1:7: is no YAML: a value has the tag !!binary"),
+        ("name: !!timestamp 2026-01-01", "v.yaml:1:7: is no YAML: a value has the tag !!timestamp"),
         ("name: !!bool maybe", "v.yaml: cannot be read: a value does not fit its tag"),
         (
             "name: x\nagents: {a: {generate_content_config: {temperature: 1.0e+999}}}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -171,7 +170,7 @@ def _add_execution_options(add: Add) -> None:
     add("--shard", metavar="i/n", help="run part i of n of the cases; merge_evals makes one run of all parts")
     add(
         "--variant",
-        type=Path,
+        type=parse_path,
         action="append",
         default=[],
         metavar="FILE",
