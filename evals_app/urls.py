@@ -83,6 +83,7 @@ urlpatterns = [
     ),
     page(OPTIMISATION_PATH + "resume/", "optimisations.resume", "optimisation-resume", post=OPTIMISE),
     page(OPTIMISATION_PATH + "variant/", "optimisations.download", "optimisation-variant", get=EXPORT_EVALS),
+    page("agents/<seg:app_name>/instructions/", "instructions.history", "agent-instructions", get=READ),
     page("evals/prices/", "prices.prices", "prices", get=READ, post=EDIT_PRICES),
     page(SET_PATH + "trend/", "trends.trend", "eval-trend", get=READ),
     page("evals/new/", "evalset_creation.new", "eval-new", get=READ, post=EDIT_EVALSET.with_app_field("app")),

@@ -14,6 +14,7 @@ from django.utils.http import content_disposition_header
 from django.utils.text import slugify
 
 from evals_app.analysis import run_summary
+from evals_app.analysis.instruction_history import read_instruction_history
 from evals_app.files import library
 from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun, EvalSet
@@ -51,10 +52,11 @@ RUN_ACTION = "run"
 async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     """Show the agents of an app in a form. A POST runs its variants beside the original, or applies another button.
 
-    `?run=` and `?attempt=` fill the form from a run with its variants, or from a case of it.
+    `?run=` and `?attempt=` fill the form from a run with its variants, or from a case of it; `?instruction=` from an
+    instruction that an agent of the app has had.
 
     Raises:
-        NotFound: no evalset has this app and id, or it has no such run.
+        NotFound: no evalset has this app and id, it has no such run, or the app no such instruction.
     """
     await units_of_work.write(library.refresh_known, app_name)
     evalset = await units_of_work.read(library.find_evalset, app_name, evalset_id)
@@ -131,7 +133,10 @@ def _render_new_form(
     run = attempt.run if attempt else _find_run(evalset, request.GET.get("run", ""))
     form = add_draft(VariantForm(agents, []))
     try:
-        if drafts := [draft_variant(variant, agents) for variant in _read_variants(run)]:
+        variants = _read_variants(run) or _read_earlier_instruction(
+            evalset, request.GET.get("instruction", "")
+        )
+        if drafts := [draft_variant(variant, agents) for variant in variants]:
             form = replace(form, drafts=drafts)
     except BadInput as refusal:
         error = error or refusal
@@ -160,6 +165,18 @@ def _read_variants(run: EvalRun | None) -> list[Variant]:
     runs = [run, *list_variant_runs(run)] if run else []
     variants = [variant for row in runs if (variant := read_run_variant(row))]
     return variants[:MAX_VARIANTS]
+
+
+def _read_earlier_instruction(evalset: EvalSet, key: str) -> list[Variant]:
+    """Return a variant with an instruction that an agent of the app has had; none for an empty key.
+
+    Raises:
+        NotFound: the app has no such instruction.
+    """
+    if not key:
+        return []
+    version = read_instruction_history(evalset.app_name).find_version(key)
+    return [Variant("earlier instruction", "", version.patch)]
 
 
 def _read_choices(evalset: EvalSet, posted: QueryDict) -> RunForm:

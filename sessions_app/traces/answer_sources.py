@@ -145,7 +145,7 @@ def find_answer_sources(session: AgentSession, event: Event) -> AnswerSources:
     description = cards.read_description(session.app_name)
     name = call.agent if call else event.author
     agent = next((node for node in cards.iter_agents(description) if node.get("name") == name), {})
-    declared = _declared_instructions(description, agent)
+    declared = declared_instructions(description, agent)
     request_history: RequestHistory | None = None
     sent: list[str] | None = None
     results: list[RequestResult] = []
@@ -190,8 +190,11 @@ def _first_event(session: AgentSession, event: Event, call: ModelCall | None) ->
     return rows.order_by("seq").first() or event
 
 
-def _declared_instructions(root: Mapping[str, Any], agent: Mapping[str, Any]) -> dict[str, str]:
-    """Return the texts of an agent's instructions by their field. The root agent declares the global one."""
+def declared_instructions(root: Mapping[str, Any], agent: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts of an agent's instructions by their field, in the order of the request.
+
+    The root agent declares the global one.
+    """
     texts = {name: (root if name == "global_instruction" else agent).get(name) for name in INSTRUCTIONS}
     return {name: str(text) for name, text in texts.items() if text}
 

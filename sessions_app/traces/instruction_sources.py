@@ -22,6 +22,9 @@ LITERAL_SOURCE = "static_instruction"
 ARTIFACT = "artifact."
 """Begin of a placeholder that ADK fills with an artifact."""
 
+SEPARATOR = "\n\n"
+"""Text between two instructions of a request."""
+
 MAX_STARTS = 10
 """Places of a text at which a declared instruction is tried."""
 
@@ -107,6 +110,31 @@ def parse_template(source: str, template: str) -> Iterator[InstructionPiece]:
             literal += match.group()
     if literal + template[end:]:
         yield InstructionPiece(literal + template[end:], source)
+
+
+def join_templates(declared: Mapping[str, str]) -> list[InstructionPiece]:
+    """Return the pieces of declared instructions, by their field, as ADK joins them to one text.
+
+    ADK separates them by an empty line (`LlmRequest.append_instructions`).
+    """
+    joined: list[InstructionPiece] = []
+    for source, template in declared.items():
+        separator = [InstructionPiece(SEPARATOR, source)] if joined else []
+        for piece in (*separator, *parse_template(source, template)):
+            if joined and not joined[-1].key and not piece.key:
+                joined[-1] = replace(joined[-1], text=joined[-1].text + piece.text)
+            else:
+                joined.append(piece)
+    return joined
+
+
+def is_filled_from(text: str, pieces: Sequence[InstructionPiece]) -> bool:
+    """Tell whether a text has these pieces one after the other and nothing else, whatever fills the placeholders."""
+    if not pieces:
+        return not text
+    filled = _fill_pieces(text, 0, pieces, {})
+    ends_with_key = bool(filled) and bool(pieces[-1].key)
+    return ends_with_key or (bool(filled) and sum(len(piece.text) for piece in filled) == len(text))
 
 
 def split_lines(pieces: Sequence[InstructionPiece]) -> list[InstructionLine]:

@@ -342,6 +342,7 @@ PLACES = {
     "why this answer": Place("event-why", of_session("/sessions/id/{pk}/events/12/why/")),
     "trace of an event": Place("event-trace", of_session("/sessions/id/{pk}/events/2/trace/")),
     "agent": Place("agent", address("/agents/weather/")),
+    "instructions": Place("agent-instructions", address("/agents/weather/instructions/")),
     "tool": Place("tool-call", outcome_of_a_tool),
     "evals": Place("evals", address("/evals/")),
     "evalset": Place("evalset", address("/evals/weather/one_fails_on_purpose/")),

@@ -12,6 +12,7 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.genai import types
 
 from devui.runtime.agent_description import MAX_TEXT, describe
+from evals_app.analysis.instruction_history import read_instruction_history
 from evals_app.execution.variants import apply_variant
 from evals_app.models import EvalRun
 from evals_app.variants.original_agents import OriginalAgent, hash_agents, read_original_agents
@@ -24,6 +25,7 @@ from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput
 from tests.evals import agents as scripted
 from tests.evals.conftest import Process
+from tests.evals.recorded_instructions import record, session
 from tests.pages.html import parse
 
 
@@ -280,6 +282,14 @@ async def test_refused_form_keeps_what_was_typed_and_orders_nothing(web, agent, 
         name: value for name, value in changes.items() if name.startswith("v0")
     }
     assert not await units_of_work.read(EvalRun.objects.exists)
+
+
+async def test_form_opens_with_an_earlier_instruction_of_the_agent(web, agent):
+    await units_of_work.write(lambda: record(session("a"), "Older."))
+    [version] = await units_of_work.read(lambda: read_instruction_history("counter").versions["counter"])
+    opened = fields(await get_page(web, f"{PAGE}?instruction={version.key}"))
+    assert (opened["v0-name"], opened["v0-counter.instruction"]) == ("earlier instruction", "Older.")
+    assert (await web.get(f"{PAGE}?instruction=none")).status_code == 404
 
 
 async def test_form_of_an_earlier_agent_stays_one_when_a_variant_is_added(web, agent):
