@@ -15,7 +15,7 @@ from sessions_app.store.errors import BadInput
 
 HEADS = ("repetitions", "in one case", f"in {power.MANY_CASES} cases", "false alarm")
 OTHER_OPTIONS = (
-    *("resume", "retry", "shard", "variant", "fail_on", "confirm", *GateConfig.model_fields),
+    *("resume", "retry", "shard", "variant", "model", "fail_on", "confirm", *GateConfig.model_fields),
     *("markdown", "junit", "json", "csv", "html"),
 )
 """Options that need a run, or are about a part of the cases."""

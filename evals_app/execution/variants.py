@@ -19,6 +19,7 @@ from google.adk.tools.agent_tool import AgentTool
 from evals_app.execution._adk import Agent
 from evals_app.execution.agent_tree import iter_agents, list_agents, read_field_values, read_tool_name
 from evals_app.execution.variant_fields import MAX_NAMES, AgentOverrides, copy_with_description, read_changes
+from evals_app.variants.model_variants import AgentModel
 from evals_app.variants.variant import Variant
 from sessions_app.store.errors import BadInput
 from sessions_app.store.short_texts import join_names
@@ -37,6 +38,27 @@ def apply_variant(variant: Variant, agent: Agent, app: App | None) -> tuple[Agen
         raise BadInput(f"Variant {variant.name!r}: {error.message}", hint=error.hint) from error
     varied = _TreeCopy(changes).copy_agent(root)
     return varied, app and app.model_copy(update={"root_agent": varied})
+
+
+def list_agent_models(agent: Agent) -> list[AgentModel]:
+    """Return the agents of a tree with their own models, the root agent first.
+
+    Raises:
+        BadInput: its nodes are those of a workflow.
+    """
+    return [AgentModel(node.name, _read_own_model(node)) for node in iter_agents(_require_agent_tree(agent))]
+
+
+def _read_own_model(agent: BaseAgent) -> str:
+    """Return the name of the model of an agent that does not take one of an agent above: its own, or ADK's default."""
+    if not isinstance(agent, LlmAgent):
+        return ""
+    parent = agent.parent_agent
+    while parent is not None and not agent.model:
+        if isinstance(parent, LlmAgent):
+            return ""
+        parent = parent.parent_agent
+    return agent.canonical_model.model
 
 
 def _require_agent_tree(root: Agent) -> BaseAgent:

@@ -20,10 +20,13 @@ TRUNCATED = 30_000
 MAX_AGENTS = 50
 """Most agents of a form."""
 
-CONFIG = "generate_content_config"
+CONFIG, MODEL = "generate_content_config", "model"
+INHERITED = "the agent above"
+"""Source of the model of an agent that takes the one of its parent (`model_from` of a description)."""
+
 LABELS = {
     "instruction": "Instruction",
-    "model": "Model",
+    MODEL: "Model",
     CONFIG: "Generation config",
     "description": "Description",
     "static_instruction": "Static instruction",
@@ -35,13 +38,20 @@ OPTIONAL = ("static_instruction", "global_instruction")
 
 @dataclass(frozen=True)
 class OriginalField:
-    """A field of an agent. `fixed_reason`: why a form cannot change it; `note`: what else is known of its value."""
+    """A field of an agent.
+
+    Attributes:
+        fixed_reason: why a form cannot change it.
+        note: what else is known of its value.
+        is_inherited: the value is that of the parent.
+    """
 
     name: str
     label: str
     value: str
     fixed_reason: str = ""
     note: str = ""
+    is_inherited: bool = False
 
     @property
     def example(self) -> str:
@@ -51,7 +61,7 @@ class OriginalField:
     @property
     def is_line(self) -> bool:
         """Tell whether its value is a single line."""
-        return self.name == "model"
+        return self.name == MODEL
 
 
 @dataclass(frozen=True)
@@ -117,8 +127,11 @@ def _iter_fields(node: Mapping[str, Any]) -> Iterator[OriginalField]:
     for name, label in LABELS.items():
         if name != "description" and not is_llm_agent:
             continue
-        if name == "model":
-            yield OriginalField(name, label, node.get("model") or "", note=_describe_model(node))
+        if name == MODEL:
+            is_inherited = node.get("model_from") == INHERITED
+            yield OriginalField(
+                name, label, node.get(MODEL) or "", note=_describe_model(node), is_inherited=is_inherited
+            )
         elif name == CONFIG:
             yield _read_config(node.get("model_config") or {}, label)
         elif name not in OPTIONAL or node.get(name) or node.get(f"{name}_provider"):

@@ -14,8 +14,9 @@ import yaml
 from django.utils.datastructures import MultiValueDict
 
 from evals_app.files.plain_yaml import dump_yaml, load_yaml
-from evals_app.variants.original_agents import CONFIG, OriginalAgent, OriginalField, OriginalTool
-from evals_app.variants.variant import MAX_VARIANTS, Variant, require_distinct_variants
+from evals_app.variants.model_variants import AgentModel, make_model_variants
+from evals_app.variants.original_agents import CONFIG, MODEL, OriginalAgent, OriginalField, OriginalTool
+from evals_app.variants.variant import MAX_VARIANTS, Variant, require_distinct_variants, require_few_variants
 from evals_app.variants.variant_files import parse_content
 from sessions_app.store.errors import BadInput
 
@@ -135,6 +136,31 @@ def add_draft(form: VariantForm) -> VariantForm:
     return (
         replace(form, drafts=[*form.drafts, VariantDraft(_new_name(form.drafts))]) if form.can_add else form
     )
+
+
+def add_models(form: VariantForm, models: Sequence[str], scope: str) -> VariantForm:
+    """Return the form with a variant for each model. Variants that change nothing yet are replaced.
+
+    Args:
+        scope: which agents get the model, a key of `SCOPES`.
+
+    Raises:
+        BadInput: no model is given, there are too many, or no agent has a model.
+        BadFile: a name cannot be that of a variant.
+    """
+    if not models:
+        raise BadInput("No model is given.", hint="Write the name of a model on each line.")
+    drafts = [draft for draft in form.drafts if draft.texts or draft.removed]
+    require_few_variants(len(drafts) + len(models))
+    own_models = [AgentModel(agent.name, _read_own_model(agent)) for agent in form.agents]
+    variants = make_model_variants(models, own_models, scope)
+    return replace(form, drafts=[*drafts, *(draft_variant(variant, form.agents) for variant in variants)])
+
+
+def _read_own_model(agent: OriginalAgent) -> str:
+    """Return the model of an agent that does not take the one of its parent; empty if it has none."""
+    models = (original for original in agent.fields if original.name == MODEL and not original.is_inherited)
+    return next((original.value for original in models), "")
 
 
 def remove_draft(form: VariantForm, position: int) -> VariantForm:

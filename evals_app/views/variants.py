@@ -23,11 +23,13 @@ from evals_app.runs.replay.policy import RECORDED, ReplayPolicy
 from evals_app.runs.rerun import HasChanged
 from evals_app.runs.run_form import RunForm
 from evals_app.runs.variant_orders import list_variant_runs, order_with_variants, require_applicable
+from evals_app.variants.model_variants import ALL, ROOT
 from evals_app.variants.original_agents import OriginalAgent, hash_agents, read_original_agents
 from evals_app.variants.variant import MAX_VARIANTS, Variant, read_run_variant, require_run_variant
 from evals_app.variants.variant_form import (
     VariantForm,
     add_draft,
+    add_models,
     draft_variant,
     parse_form,
     read_form,
@@ -46,7 +48,7 @@ PAGE = "devui/evals/variants.html"
 FORM = "variant-form"
 """Element with the form, which its buttons replace."""
 
-RUN_ACTION = "run"
+RUN_ACTION, MODELS_ACTION = "run", "models"
 
 
 async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
@@ -73,7 +75,10 @@ async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
             return redirect_to(request, f"{reverse('eval-run', kwargs={'run_id': run.pk})}#variants")
         except DevUIError as refusal:
             error = refusal
-    form = _apply_action(form, request.POST.get("action", ""))
+    try:
+        form = _apply_action(form, request.POST)
+    except DevUIError as refusal:
+        error = refusal
     choices = await units_of_work.read(_read_choices, evalset, request.POST)
     return await units_of_work.read(_render_page, request, evalset, form, choices, error)
 
@@ -111,9 +116,16 @@ async def _order_form(request: HttpRequest, evalset: EvalSet, form: VariantForm)
     return run
 
 
-def _apply_action(form: VariantForm, action: str) -> VariantForm:
-    """Return the form after a button was pressed: `add`, or `remove:POSITION`. `run` and `open` change nothing."""
-    name, _, text = action.partition(":")
+def _apply_action(form: VariantForm, posted: QueryDict) -> VariantForm:
+    """Return the form after a button was pressed: `add`, `models` or `remove:POSITION`. Others change nothing.
+
+    Raises:
+        BadInput, BadFile: the names of models make no variants.
+    """
+    name, _, text = posted.get("action", "").partition(":")
+    if name == MODELS_ACTION:
+        models = [line.strip() for line in posted.get("models", "").splitlines() if line.strip()]
+        return add_models(form, models, ALL if "all_agents" in posted else ROOT)
     position = parse_number(text)
     if name == "remove" and position is not None:
         return remove_draft(form, position)
@@ -220,6 +232,8 @@ def _render_page(
         "cases": sorted(choices.cases),
         "case_count": len(choices.cases) or len(json.loads(evalset.cases)),
         "cases_with": request.POST.get("cases_with", ""),
+        "models": request.POST.get("models", "") if error else "",
+        "all_agents": "all_agents" in request.POST,
         "error": error,
         "runnable": evalset.app_name in runnable_apps() and not evalset.gone,
     }

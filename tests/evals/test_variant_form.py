@@ -15,10 +15,11 @@ from devui.runtime.agent_description import MAX_TEXT, describe
 from evals_app.analysis.instruction_history import read_instruction_history
 from evals_app.execution.variants import apply_variant
 from evals_app.models import EvalRun
+from evals_app.variants.model_variants import ALL, ROOT
 from evals_app.variants.original_agents import OriginalAgent, hash_agents, read_original_agents
 from evals_app.variants.variant import Variant
 from evals_app.variants.variant_files import parse_variant
-from evals_app.variants.variant_form import VariantForm, draft_variant, parse_form, read_form
+from evals_app.variants.variant_form import VariantForm, add_models, draft_variant, parse_form, read_form
 from sessions_app.agents import cards
 from sessions_app.runs import runtime_client
 from sessions_app.store.database import units_of_work
@@ -282,6 +283,43 @@ async def test_refused_form_keeps_what_was_typed_and_orders_nothing(web, agent, 
         name: value for name, value in changes.items() if name.startswith("v0")
     }
     assert not await units_of_work.read(EvalRun.objects.exists)
+
+
+def test_models_become_variants_of_the_agents_with_a_model_of_their_own(originals):
+    form = read_form(submitted(originals), originals)
+    first, second = parse_form(add_models(form, ["gemini-2.5-pro", "gemini-3-pro"], ALL))
+    assert first.name == "gemini-2.5-pro"
+    assert first.patch == {name: {"model": "gemini-2.5-pro"} for name in ("thermo", "poet", "helper")}
+    assert second.patch["thermo"] == {"model": "gemini-3-pro"}
+    parent = LlmAgent(name="parent", model="gemini-2.5-flash", sub_agents=[LlmAgent(name="child")])
+    below = read_original_agents(describe(parent, None, "app"))
+    [variant] = parse_form(add_models(read_form(submitted(below), below), ["gemini-3-pro"], ALL))
+    assert [*variant.patch] == ["parent"]
+
+
+def test_models_stand_beside_variants_that_change_something(originals):
+    form = read_form(submitted(originals, v0_dash_thermo__instruction="Other."), originals)
+    names = [draft.name for draft in add_models(form, ["gemini-2.5-pro"], ALL).drafts]
+    assert names == ["variant 1", "gemini-2.5-pro"]
+
+
+def test_models_that_make_no_variants_are_refused(originals):
+    form = read_form(submitted(originals), originals)
+    with pytest.raises(BadInput, match="The root agent 'root' has no model of its own"):
+        add_models(form, ["gemini-2.5-pro"], ROOT)
+    with pytest.raises(BadInput, match="No model is given"):
+        add_models(form, [], ALL)
+    with pytest.raises(BadInput, match="5 variants are given"):
+        add_models(form, [f"gemini-{number}" for number in range(5)], ALL)
+
+
+async def test_page_adds_models_as_variants_and_keeps_refused_ones(web, agent):
+    data = fields(await get_page(web)) | {"action": "models", "models": "gemini-a\r\n\r\ngemini-b\r\n"}
+    added = fields(parse((await web.post(PAGE, data)).content))
+    assert [added[f"v{number}-counter.model"] for number in (0, 1)] == ["gemini-a", "gemini-b"]
+    response = await web.post(PAGE, data | {"models": "\n".join("abcde")})
+    assert response.status_code == 422
+    assert fields(parse(response.content))["models"].split() == [*"abcde"]
 
 
 async def test_form_opens_with_an_earlier_instruction_of_the_agent(web, agent):

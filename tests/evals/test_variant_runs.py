@@ -112,13 +112,83 @@ def test_agent_that_cannot_be_loaded_is_refused_with_its_error(store, tmp_path, 
 
 def test_options_that_exclude_variants_are_refused(store, files):
     variant = f"--variant={files[0]}"
-    assert "--variant cannot be given with --shard" in usage_error(SHOP, "delivery", variant, "--shard=1/2")
+    assert "--variant and --model cannot be given with --shard" in usage_error(
+        SHOP, "delivery", variant, "--shard=1/2"
+    )
     assert "Leave out --variant" in usage_error(SHOP, "delivery", variant, "--plan")
     assert "--variant cannot be given" in usage_error(SHOP, variant, "--resume=last")
     assert "Two variants have the name 'gold for all'" in usage_error(SHOP, "delivery", variant, variant)
     with pytest.raises(CommandError, match="--variant: the path is empty: name a file or a folder"):
         run_evals(SHOP, "delivery", "--variant=")
     assert "there is no such file" in usage_error(SHOP, "delivery", "--variant=gone.yaml")
+
+
+ECHO = """
+from google.adk.agents import LlmAgent, SequentialAgent
+from google.adk.models import BaseLlm, LlmResponse
+from google.adk.models.registry import LLMRegistry
+from google.genai import types
+
+
+class Echo(BaseLlm):
+    @classmethod
+    def supported_models(cls):
+        return ["echo-.*"]
+
+    async def generate_content_async(self, llm_request, stream=False):
+        yield LlmResponse(content=types.ModelContent(self.model))
+
+
+LLMRegistry.register(Echo)
+root_agent = LlmAgent(name="echo", model="echo-1")
+"""
+
+
+@pytest.fixture
+def echo(tmp_path):
+    """The folder of an agent that answers with the name of its model, and an evalset that expects echo-1."""
+    agent = tmp_path / "echo"
+    agent.mkdir()
+    (agent / "agent.py").write_text(ECHO)
+    (agent / "names.evalset.json").write_text(json.dumps(evalset(case("name", turn("hi", "echo-1")))))
+    return agent
+
+
+def test_models_are_compared_as_variants_of_the_root_agent(store, echo):
+    code, out = run_evals(
+        echo, "names", "--num-runs=5", "--model=echo-2", "--model=echo-3", "--criteria=response_match_score=1"
+    )
+    assert code == 0
+    assert "names.evalset.json: original and 2 variants" in out
+    assert ["name", "5/5", "0/5", "regressed", "0/5", "regressed"] in [
+        line.split() for line in out.splitlines()
+    ]
+    variants = [json.loads(run.variant) for run in EvalRun.objects.exclude(variant="").order_by("created_at")]
+    assert [(variant["name"], variant["agents"]) for variant in variants] == [
+        (name, {"echo": {"model": name}}) for name in ("echo-2", "echo-3")
+    ]
+
+
+def test_models_that_cannot_be_compared_are_refused_before_anything_runs(store, echo, files):
+    assert "there is no class for the model 'none-1'" in usage_error(echo, "names", "--model=none-1")
+    assert "Two variants have the name 'echo-2'" in usage_error(echo, "names", *["--model=echo-2"] * 2)
+    models = [f"--model=echo-{number}" for number in range(4)]
+    assert "5 variants are given" in usage_error(echo, "names", f"--variant={files[0]}", *models)
+    assert "--model cannot be given with --shard" in usage_error(
+        echo, "names", "--model=echo-2", "--shard=1/2"
+    )
+    assert "--model cannot be given" in usage_error(echo, "--model=echo-2", "--resume=last")
+    assert not EvalRun.objects.exists()
+
+
+def test_models_of_a_workflow_are_those_of_its_agents(store, echo):
+    workflow = echo.rename(echo.with_name("echo_workflow"))
+    root = "SequentialAgent(name='all', sub_agents=[LlmAgent(name='echo', model='echo-1')])"
+    (workflow / "agent.py").write_text(f"{ECHO}\nroot_agent = {root}\n")
+    assert "The root agent 'all' has no model of its own" in usage_error(workflow, "names", "--model=echo-2")
+    run_evals(workflow, "names", "--model=echo-2", "--model-scope=all")
+    variant = json.loads(EvalRun.objects.exclude(variant="").get().variant)
+    assert variant["agents"] == {"echo": {"model": "echo-2"}}
 
 
 FAHRENHEIT = Variant("in Fahrenheit", "", {"thermo": {"instruction": "Answer in Fahrenheit."}})

@@ -36,7 +36,7 @@ def test_command_of_the_page_compares_its_files_as_shown(store, tmp_path, monkey
 def test_tables_of_the_page_have_the_fields_and_limits_of_the_code():
     documented = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE)))
     assert {*LLM_FIELDS, "max_iterations"} <= {*documented}
-    assert f"| variants beside the original | {MAX_VARIANTS} |" in PAGE
+    assert f"| variants beside the original, with those of models | {MAX_VARIANTS} |" in PAGE
     assert f"| agents that the form shows | {MAX_AGENTS} |" in PAGE
     assert f"more than {TRUNCATED:,} characters: write a file for it" in " ".join(PAGE.split())
     assert f"| characters of a file | {MAX_CHARACTERS:,} |" in PAGE

@@ -20,7 +20,7 @@ from evals_app.cli.terminal import Console
 from evals_app.execution.app_names import find_agent
 from evals_app.execution.child_processes import StoppedBySignal
 from evals_app.execution.local_runner import cancel_runs, own_new_runs
-from evals_app.execution.variant_check import require_applicable
+from evals_app.execution.variant_check import prepare_variants
 from evals_app.files.tags import split_tags
 from evals_app.models import PARTIAL_SOURCES, EvalRun
 from evals_app.runs import folder_orders, rerun, run_orders
@@ -29,7 +29,8 @@ from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.replay.policy import LIVE, MODEL_CHOICES, TOOL_CHOICES
 from evals_app.runs.shards import Shard
 from evals_app.runs.variant_orders import order_variants
-from evals_app.variants.variant import Variant, require_distinct_variants
+from evals_app.variants.model_variants import ROOT, SCOPES
+from evals_app.variants.variant import Variant, require_few_variants
 from evals_app.variants.variant_files import read_variant
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.management.arguments import parse_path
@@ -176,6 +177,20 @@ def _add_execution_options(add: Add) -> None:
         metavar="FILE",
         help="also run a variant of the agent, from this YAML or JSON file, and compare it (repeatable)",
     )
+    add(
+        "--model",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="also run the agent with this model, as a variant (repeatable)",
+    )
+    add(
+        "--model-scope",
+        choices=[*SCOPES],
+        default=ROOT,
+        help="the agents that get the models of --model: the root agent, or all with a model of their own (default:"
+        f" {ROOT})",
+    )
     add("--resume", metavar="RUN", help="resume a run that ended early: its id, or last")
     add(
         "--retry",
@@ -185,23 +200,24 @@ def _add_execution_options(add: Add) -> None:
 
 
 def _read_variants(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> list[Variant]:
-    """Return the variants of the options, checked against the agent.
+    """Return the variants of the options, those of models after the others, checked against the agent.
 
     Raises:
         NotFound, BadFile, BadInput: a file is missing or invalid, does not fit the agent, or cannot be combined with
             another option.
     """
     variants = [read_variant(path) for path in options["variant"]]
-    if variants and options["shard"]:
+    models = options["model"]
+    if (variants or models) and options["shard"]:
         raise BadInput(
-            "--variant cannot be given with --shard: variants are compared case by case with the whole run.",
+            "--variant and --model cannot be given with --shard: they are compared case by case with the whole run.",
             hint="Run the shards without variants, or the variants without shards.",
         )
-    require_distinct_variants(variants)
+    require_few_variants(len(variants) + len(models))
     # Without evalsets, `_create_runs` refuses the options; the agent need not be loaded for that.
-    if variants and options["evalsets"]:
-        require_applicable(agents, app_name, variants)
-    return variants
+    if not options["evalsets"] or not (variants or models):
+        return variants
+    return prepare_variants(agents, app_name, variants, models, options["model_scope"])
 
 
 def _gated_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:
@@ -290,6 +306,7 @@ ORDER_OPTIONS = (
     "shard",
     "tags",
     "variant",
+    "model",
 )
 """Options of a new run; a resumed run keeps its own."""
 
