@@ -96,6 +96,13 @@ urlpatterns = [
     ),
     page("evals/record/", "case_recording.record", "eval-record", get=READ, post=EDIT_EVALSET),
     page("evals/replay/<int:pk>/", "session_replays.replay", "session-replay", get=READ, post=RUN_EVALS),
+    page(
+        "evals/replay/<int:pk>/variants/",
+        "session_variants.edit",
+        "session-variants",
+        get=READ,
+        post=ORDER_VARIANTS,
+    ),
     page(SET_PATH, "evalsets.evalset", "evalset", get=READ, post=RUN_EVALS),
     page(SET_PATH + "cases.csv", "evalsets.cases_csv_file", "evalset-cases-csv", get=EXPORT_EVALSETS),
     page(SET_PATH + "runs.csv", "evalsets.runs_csv_file", "evalset-runs-csv", get=EXPORT_EVALS),

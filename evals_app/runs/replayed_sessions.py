@@ -12,6 +12,7 @@ from evals_app.cases.session_cases import CaseOptions
 from evals_app.files.library import mark_gone, mirror
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSetVersion
+from evals_app.runs import run_orders
 from evals_app.runs.replay.policy import ReplayPolicy
 from evals_app.runs.writes import runs
 from sessions_app import prices
@@ -38,17 +39,20 @@ def order_replay(
     tools: str,
     run_id: str = "",
     *,
+    num_runs: int = 1,
     person: str = "",
 ) -> EvalRun:
     """Create a pending run of the user messages of a session, from its initial state. An empty `run_id` is generated.
 
-    The recorded tool calls, answers and final state are the expected ones. `conversation` is the result of
-    `cases.session_cases.fetch_conversation`, `person` the name of the person who orders it; empty: unknown.
+    The messages are repeated `num_runs` times. The recorded tool calls, answers and final state are the expected ones.
+    `conversation` is the result of `cases.session_cases.fetch_conversation`, `person` the name of the person who orders
+    it; empty: unknown.
 
     Raises:
-        BadInput: the policy is invalid, or the session has no user message or belongs to a nested run.
+        BadInput: the policy or the number is invalid, or the session has no user message or belongs to a nested run.
     """
     realms.refuse_nested(session)
+    run_orders.check_repetitions(num_runs)
     policy = ReplayPolicy.chosen(models, tools, session=session.pk)
     turns = session_cases.find_turns(session)
     if not turns:
@@ -62,7 +66,8 @@ def order_replay(
         [(0, case["eval_id"])],
         config=config.data,
         config_source=config.source,
-        parallelism=1,
+        num_runs=num_runs,
+        parallelism=min(num_runs, run_orders.DEFAULT_PARALLELISM),
         policy=policy.as_json(),
         prices=prices.current_prices().as_json(),
         source="replay",

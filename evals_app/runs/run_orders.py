@@ -64,7 +64,7 @@ def prepare_run(evalset: EvalSet, order: RunOrder) -> runs.NewEvalRun:
         BadInput: the configuration or a number is invalid.
     """
     library.check_usable(evalset)
-    _check_number("Repetitions", order.num_runs, MAX_ATTEMPTS)
+    check_repetitions(order.num_runs)
     check_parallelism(order.parallelism)
     cases = choose_cases(evalset, order.case_ids)
     if order.shard:
@@ -141,6 +141,15 @@ def split_case_ids(evalset: EvalSet, text: str) -> list[str]:
             ids.append(case_id)
         words = words[count:]
     return ids
+
+
+def check_repetitions(number: int) -> None:
+    """Require a possible number of repetitions of every case.
+
+    Raises:
+        BadInput: it is not possible.
+    """
+    _check_number("Repetitions", number, MAX_ATTEMPTS)
 
 
 def check_parallelism(number: int) -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from django.db import transaction
 
 from evals_app.models import REPEAT_SOURCES, EvalRun, EvalSet
 from evals_app.runs import run_orders
+from evals_app.runs.replay.policy import ReplayPolicy
+from evals_app.runs.replayed_sessions import order_replay
 from evals_app.runs.rerun import order_like
 from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import runs
 from evals_app.variants.variant import Variant
 from sessions_app.runs.runtime_client import provider
 from sessions_app.store.errors import BadInput
+from sessions_app.store.models import AgentSession
 
 
 async def require_applicable(app_name: str, variants: Sequence[Variant]) -> None:
@@ -40,7 +44,41 @@ def order_with_variants(
         BadFile, NotFound, BadInput: as `run_orders.prepare_run`; BadInput also for too many attempts of all together.
         QuotaUsedUp: a quota of the person or of the app is used up.
     """
-    run = run_orders.order_run(evalset, order, run_id)
+    return _order_variants_beside(run_orders.order_run(evalset, order, run_id), variants)
+
+
+@transaction.atomic
+def order_replay_with_variants(
+    session: AgentSession,
+    conversation: Sequence[dict[str, Any]],
+    policy: ReplayPolicy,
+    variants: Sequence[Variant],
+    run_id: str = "",
+    *,
+    num_runs: int = 1,
+    person: str = "",
+) -> list[EvalRun]:
+    """Create a pending run of the user messages of a session and one of each variant, all or none.
+
+    The first is that of the original. See `replayed_sessions.order_replay`.
+
+    Raises:
+        BadInput: as `order_replay`; also for too many attempts of all together.
+        QuotaUsedUp: a quota of the person or of the app is used up.
+    """
+    run = order_replay(
+        session, conversation, policy.models, policy.tools, run_id, num_runs=num_runs, person=person
+    )
+    return _order_variants_beside(run, variants)
+
+
+def _order_variants_beside(run: EvalRun, variants: Sequence[Variant]) -> list[EvalRun]:
+    """Return a run of the original and new runs of variants.
+
+    Raises:
+        BadInput: they have too many attempts together.
+        QuotaUsedUp: a quota of the person or of the app is used up.
+    """
     if run.total * (1 + len(variants)) > run_orders.MAX_ATTEMPTS:
         raise BadInput(
             f"{1 + len(variants)} runs, the original and its variants, of {run.total:,} attempts each have more than"

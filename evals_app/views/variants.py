@@ -40,6 +40,7 @@ from evals_app.views.evalsets import list_replayable_runs, read_file_content, re
 from sessions_app.agents import cards
 from sessions_app.http import note_object, person_name, redirect_to, render_partial
 from sessions_app.lookup import parse_number
+from sessions_app.paths import seg_reverse
 from sessions_app.runs import agent_loading
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, DevUIError, NotFound
@@ -63,9 +64,9 @@ async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
     await units_of_work.write(library.refresh_known, app_name)
     evalset = await units_of_work.read(library.find_evalset, app_name, evalset_id)
     is_order = request.method == "POST" and request.POST.get("action") == RUN_ACTION
-    agents = await units_of_work.read(_read_agents, app_name)
+    agents = await units_of_work.read(read_agents, app_name)
     error = await agent_loading.try_to_load(app_name) if is_order or not agents else None
-    agents = await units_of_work.read(_read_agents, app_name)
+    agents = await units_of_work.read(read_agents, app_name)
     if request.method != "POST":
         return await units_of_work.read(_render_new_form, request, evalset, agents, error)
     form = read_form(request.POST, agents)
@@ -76,7 +77,7 @@ async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
         except DevUIError as refusal:
             error = refusal
     try:
-        form = _apply_action(form, request.POST)
+        form = apply_action(form, request.POST)
     except DevUIError as refusal:
         error = refusal
     choices = await units_of_work.read(_read_choices, evalset, request.POST)
@@ -102,11 +103,7 @@ async def _order_form(request: HttpRequest, evalset: EvalSet, form: VariantForm)
     Raises:
         DevUIError: the form is invalid, or the agent has changed since it was opened.
     """
-    if request.POST.get("seen") != hash_agents(form.agents):
-        raise HasChanged(
-            "The agent has changed since the form was opened.",
-            hint="Open the form again, and copy your entries: this one compares them with an original that is gone.",
-        )
+    require_same_agents(request, form)
     order = await units_of_work.read(read_order, request, evalset)
     variants = await units_of_work.read(parse_form, form)  # of large texts it takes seconds
     await require_applicable(evalset.app_name, variants)
@@ -116,7 +113,20 @@ async def _order_form(request: HttpRequest, evalset: EvalSet, form: VariantForm)
     return run
 
 
-def _apply_action(form: VariantForm, posted: QueryDict) -> VariantForm:
+def require_same_agents(request: HttpRequest, form: VariantForm) -> None:
+    """Require a form that was opened with the agents as they are.
+
+    Raises:
+        HasChanged: they have changed.
+    """
+    if request.POST.get("seen") != hash_agents(form.agents):
+        raise HasChanged(
+            "The agent has changed since the form was opened.",
+            hint="Open the form again, and copy your entries: this one compares them with an original that is gone.",
+        )
+
+
+def apply_action(form: VariantForm, posted: QueryDict) -> VariantForm:
     """Return the form after a button was pressed: `add`, `models` or `remove:POSITION`. Others change nothing.
 
     Raises:
@@ -132,7 +142,8 @@ def _apply_action(form: VariantForm, posted: QueryDict) -> VariantForm:
     return add_draft(form) if name == "add" else form
 
 
-def _read_agents(app_name: str) -> list[OriginalAgent]:
+def read_agents(app_name: str) -> list[OriginalAgent]:
+    """Return the agents of an app as they were last loaded; none if they are not known."""
     description = cards.read_description(app_name)
     return read_original_agents(description) if description else []
 
@@ -220,21 +231,33 @@ def _read_run_choices(evalset: EvalSet, run: EvalRun) -> RunForm:
     return replace(choices, policy=ReplayPolicy(tools=RECORDED, run=run.pk)) if is_recorded else choices
 
 
+def form_context(
+    request: HttpRequest, app_name: str, form: VariantForm, error: DevUIError | None
+) -> dict[str, Any]:
+    """Return what the template of the form shows, except its address and the order."""
+    return {
+        "app_name": app_name,
+        "form": form,
+        "seen": request.POST.get("seen", hash_agents(form.agents)),
+        "models": request.POST.get("models", "") if error else "",
+        "all_agents": "all_agents" in request.POST,
+        "error": error,
+    }
+
+
 def _render_page(
     request: HttpRequest, evalset: EvalSet, form: VariantForm, choices: RunForm, error: DevUIError | None
 ) -> HttpResponse:
     context: Mapping[str, Any] = {
+        **form_context(request, evalset.app_name, form, error),
+        "form_url": seg_reverse("evalset-variants", app_name=evalset.app_name, evalset_id=evalset.evalset_id),
         "evalset": evalset,
         "config": run_form.read_run_config(evalset),
-        "form": form,
-        "seen": request.POST.get("seen", hash_agents(form.agents)),
         "choices": choices,
         "cases": sorted(choices.cases),
         "case_count": len(choices.cases) or len(json.loads(evalset.cases)),
         "cases_with": request.POST.get("cases_with", ""),
-        "models": request.POST.get("models", "") if error else "",
-        "all_agents": "all_agents" in request.POST,
-        "error": error,
+        "order_fields": "devui/evals/variant_order.html",
         "runnable": evalset.app_name in runnable_apps() and not evalset.gone,
     }
     status = 422 if error and request.method == "POST" else 200

@@ -297,6 +297,7 @@ PLACES = {
     "rewind": Place("session-rewind", of_session("/sessions/id/{pk}/rewind/?event={event}")),
     "fork": Place("session-fork", of_session("/sessions/id/{pk}/fork/?seq=3")),
     "replay": Place("session-replay", of_session("/evals/replay/{pk}/")),
+    "changed agent on a session": Place("session-variants", of_session("/evals/replay/{pk}/variants/")),
     "console": Place("session", console_with_its_options),
     "message": Place("session-message", of_session("/runs/message/{pk}/")),
     "live": Place("session-live", of_session("/runs/live/{pk}/")),

@@ -9,18 +9,22 @@ from google.adk.apps import App
 from google.adk.runners import Runner
 from google.genai import types
 
+from devui.runtime.agent_description import describe
 from evals_app.analysis.attempt_detail import ReplayOutcome
 from evals_app.execution.conversations import build_conversation
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app.adk import DjangoSessionService, Recorder
+from sessions_app.agents import cards
 from sessions_app.runs import runtime_client as runs
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession
 from sessions_app.store.state import history as history
 from tests.evals.agents import Source
 from tests.evals.conftest import Process, wait_until_settled
+from tests.evals.form_filling import fields_of
 from tests.evals.replay_world import OutsideWorld, weather_agent
 from tests.evals.web_pages import get_page
+from tests.pages.html import parse
 
 
 class Talking(Process):
@@ -201,3 +205,52 @@ async def test_session_of_attempt_is_replayed_like_any_other(web, world):
     )
     page = await get_page(web, response.url)
     assert f"/sessions/id/{attempt.session_id}/" in [a.attrs.get("href") for a in page.all("a")]
+
+
+async def test_variants_run_beside_the_original_on_the_messages_of_a_session(web, world):
+    session = await record_session()
+    agent = weather_agent(world, "Look it up.")
+    await units_of_work.write(cards.save_loaded, "counter", "v1", describe(agent, None, "counter"))
+    address = f"/evals/replay/{session.pk}/variants/"
+    opened = fields_of((await get_page(web, address)).one(id="variant-form").one("form"))
+    data = opened | {"action": "run", "num_runs": "2", "v0-counter.instruction": "Be brief."}
+    response = await web.post(address, data)
+    await wait_until_settled()
+    original, variant_run = await units_of_work.read(lambda: list(EvalRun.objects.order_by("created_at")))
+    assert response.headers["Location"] == f"/evals/runs/{original.pk}/#variants"
+    assert [(run.total, run.source, run.version_id) for run in (original, variant_run)] == [
+        (2, "replay", original.version_id)
+    ] * 2
+    assert json.loads(variant_run.policy) == {
+        "models": "live",
+        "tools": "recorded",
+        "source": {"session": session.pk},
+    }
+    assert json.loads(variant_run.variant)["agents"] == {"counter": {"instruction": "Be brief."}}
+    assert variant_run.variant_of_id == original.pk
+    assert world.tool_calls == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, "changes nothing"),
+        ({"v0-counter.instruction": "New", "num_runs": "0"}, "Repetitions must be"),
+        ({"v0-counter.instruction": "New", "replay_tools": "none"}, "Tools cannot be"),
+        ({"v0-counter.instruction": "New", "seen": "other"}, "The agent has changed since"),
+    ],
+)
+async def test_invalid_order_on_a_session_is_refused_and_kept(web, world, changes, message):
+    session = await record_session()
+    agent = weather_agent(world, "Look it up.")
+    await units_of_work.write(cards.save_loaded, "counter", "v1", describe(agent, None, "counter"))
+    address = f"/evals/replay/{session.pk}/variants/"
+    opened = fields_of((await get_page(web, address)).one(id="variant-form").one("form"))
+    response = await web.post(address, opened | changes | {"action": "run"})
+    assert response.status_code == 422
+    assert message in parse(response.content).text
+    assert not await units_of_work.read(EvalRun.objects.exists)
+
+
+async def test_unknown_session_has_no_variants(web, world):
+    assert (await web.get("/evals/replay/999/variants/")).status_code == 404
