@@ -68,6 +68,7 @@ urlpatterns = [
         "eval-case-export",
         get=EXPORT_EVALS,
     ),
+    page(RUN_PATH + "variants/<int:position>/", "variant_case.show", "eval-run-variant-case", get=READ),
     page(RUN_PATH + "variant/", "variants.download", "eval-run-variant", get=EXPORT_EVALS),
     page(
         RUN_PATH + "variant/save/",

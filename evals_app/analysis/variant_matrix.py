@@ -54,8 +54,12 @@ class VariantColumn:
 
 @dataclass(frozen=True)
 class VariantRow:
-    """A case: its outcomes with the original, and for each variant the comparison; None without one."""
+    """A case: its outcomes with the original, and for each variant the comparison; None without one.
 
+    `position` is that of the case in the evalset, from 0.
+    """
+
+    position: int
     key: CaseKey
     original: Outcomes
     cells: Sequence[tuple[VariantColumn, CaseChange | None]]
@@ -102,9 +106,10 @@ def read_matrix(original: EvalRun) -> VariantMatrix | None:
         if (variant := read_run_variant(run))
     ]
     outcomes = read_outcomes(original)
-    keys = [case.key for case in read_cases(original.version) if outcomes[case.key].ran]
+    keys = [case.key for case in read_cases(original.version)]
     rows = [
-        VariantRow(key, outcomes[key], [(column, column.changes.get(key)) for column in columns])
-        for key in keys
+        VariantRow(position, key, outcomes[key], [(column, column.changes.get(key)) for column in columns])
+        for position, key in enumerate(keys)
+        if outcomes[key].ran
     ]
     return VariantMatrix(original, columns, rows)

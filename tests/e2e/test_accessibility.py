@@ -132,11 +132,22 @@ def outcome_of_a_tool(page: Page) -> None:
     expect(page.locator(".tool-outcome")).to_be_visible()
 
 
-def saved_variant(page: Page) -> None:
+def run_variant(page: Page) -> None:
     page.goto("/evals/weather/lookups/variants/?case=one_city")
     page.get_by_label("Instruction of weather, variant 1").fill("Answer in Fahrenheit.")
     page.get_by_role("button", name="Run original and 1 variant").click()
     page.wait_for_url("**/evals/runs/**")
+
+
+def case_of_variants(page: Page) -> None:
+    run_variant(page)
+    expect(page.locator("#variants td .nowrap").first).to_be_visible()
+    page.locator("#variants tbody").get_by_role("link", name="one_city").click()
+    expect(page.get_by_role("heading", name="State at the end")).to_be_visible()
+
+
+def saved_variant(page: Page) -> None:
+    run_variant(page)
     page.locator("#variants thead").get_by_role("link").click()
     page.get_by_role("link", name="Save to file").click()
     expect(page.locator(".file-diff")).to_be_visible()
@@ -356,6 +367,7 @@ PLACES = {
     "removal of an evalset": Place("evalset-delete", address("/evals/weather/lookups/delete/")),
     "plan of a run": Place("evalset-plan", address("/evals/weather/lookups/plan/")),
     "changed agent": Place("evalset-variants", address("/evals/weather/lookups/variants/")),
+    "case of variants": Place("eval-run-variant-case", case_of_variants),
     "saved variant": Place("eval-run-variant-save", saved_variant),
     "new optimisation": Place("evalset-optimise", address("/evals/weather/lookups/optimise/")),
     "optimisation": Place("optimisation", optimisation),

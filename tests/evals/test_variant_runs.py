@@ -357,9 +357,54 @@ def test_page_of_the_original_has_the_matrix(get, varied):
     _, case_row, rate_row = page.one(id="variants").all("tr")
     assert case_row.text.split() == ["a", "5/5", "0/5", "regressed"]
     assert rate_row.text == "Pass rate 100 % 0 % worse overall"
-    assert case_row.one("a").attrs["href"].startswith(f"/evals/runs/{variant_run.pk}/?attempt=")
+    case_link, attempt_link = case_row.all("a")
+    assert case_link.attrs["href"] == f"/evals/runs/{original.pk}/variants/0/"
+    assert attempt_link.attrs["href"].startswith(f"/evals/runs/{variant_run.pk}/?attempt=")
     EvalRun.objects.filter(pk=variant_run.pk).update(status="running")
     assert "Running" in get(f"/evals/runs/{original.pk}/").one(id="variants").one("thead").text
+
+
+def test_case_shows_what_the_original_and_each_variant_did(store, files, client):
+    run_evals(SHOP, "delivery:standard_member_pays", *(f"--variant={path}" for path in files))
+    original = EvalRun.objects.get(variant="")
+    page = client.get(f"/evals/runs/{original.pk}/variants/2/")
+    assert page.status_code == 200
+    root = parse(page.content)
+    assert [head.text for head in root.all("div", "variant-heads")[0].all("h2")] == [
+        "Original",
+        "gold for all",
+        "no look-up",
+    ]
+    first, second = root.all("section", "variant-agent")
+    assert 'no look-up find_customer(email="ben@example.com") no answer' in first.text
+    assert "the turn was not reached" in second.text
+    assert "the same answer" in first.text
+    assert [mark.text for mark in second.all("ins")] == ["is", "free", "you"]
+    assert (
+        f'href="/evals/runs/{original.pk}/variants/2/"'
+        in client.get(f"/evals/runs/{original.pk}/").content.decode()
+    )
+    for address in (f"/evals/runs/{original.pk}/variants/0/", f"/evals/runs/{gold_run().pk}/variants/2/"):
+        assert client.get(address).status_code == 404
+
+
+def gold_run() -> EvalRun:
+    return next(run for run in EvalRun.objects.exclude(variant="") if "gold" in run.variant)
+
+
+@pytest.mark.django_db
+def test_case_of_active_variants_has_no_columns_yet(get, varied):
+    original, variant_run = varied
+    EvalRun.objects.filter(pk=variant_run.pk).update(status=EvalRun.Status.RUNNING)
+    assert "Nothing to compare yet" in get(f"/evals/runs/{original.pk}/variants/0/").text
+
+
+@pytest.mark.django_db
+def test_case_of_variants_takes_few_queries_for_each(client, varied, django_assert_max_num_queries):
+    original, _ = varied
+    with django_assert_max_num_queries(60):
+        text = client.get(f"/evals/runs/{original.pk}/variants/0/").content.decode()
+    assert "&lt;b&gt;x&lt;/b&gt;" in text
 
 
 @pytest.mark.django_db
