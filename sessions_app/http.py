@@ -11,7 +11,7 @@ from typing import IO, Any, cast
 
 from django import http
 from django.shortcuts import render
-from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.http import content_disposition_header, url_has_allowed_host_and_scheme
 from django_htmx.middleware import HtmxDetails
 
 from sessions_app.store.errors import DevUIError
@@ -178,6 +178,12 @@ def download_page(page: str, name: str) -> http.HttpResponse:
     """Return a response that downloads an HTML page under this name."""
     headers = {"Content-Disposition": f'attachment; filename="{name}.html"'}
     return http.HttpResponse(page, content_type="text/html; charset=utf-8", headers=headers)
+
+
+def download_text(text: str, file_name: str, content_type: str) -> http.HttpResponse:
+    """Return a response that downloads a text as a file."""
+    disposition = content_disposition_header(True, file_name) or "attachment"
+    return http.HttpResponse(text, content_type=content_type, headers={"Content-Disposition": disposition})
 
 
 async def _read_chunks(file: IO[bytes]) -> AsyncIterator[bytes]:

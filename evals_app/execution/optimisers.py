@@ -31,6 +31,7 @@ from google.adk.optimization.sampler import Sampler
 from google.genai import types
 
 from evals_app.execution._adk import Agent
+from evals_app.execution.model_classes import require_model_class
 from evals_app.metrics.model_keys import find_missing_key
 from evals_app.models import Optimisation, OptimisationStep
 from evals_app.optimisation import steps
@@ -212,14 +213,7 @@ def _require_optimiser(settings: OptimiserSettings) -> None:
 
 
 def _require_model(name: str) -> None:
-    try:
-        LLMRegistry.resolve(name)
-    except (ValueError, ImportError) as error:
-        reason = truncate(next(iter(str(error).splitlines()), ""), MAX_SHOWN)
-        raise BadInput(
-            f"There is no class for the optimiser's model {truncate(name, MAX_SHOWN)!r}: {reason}",
-            hint="Name a model that ADK knows, install its package, or register its class in the agent's code.",
-        ) from error
+    require_model_class(name, "There is no class for the optimiser's model")
     if variable := find_missing_key(name, set(os.environ)):
         raise BadInput(
             f"The optimiser's model {name!r} has no key.", hint=f"Set {variable} where the agent runs."

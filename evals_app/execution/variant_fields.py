@@ -9,7 +9,6 @@ from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
-from google.adk.models.registry import LLMRegistry
 from google.adk.planners.built_in_planner import BuiltInPlanner
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool
@@ -18,13 +17,11 @@ from pydantic import ValidationError
 
 from evals_app.execution import _adk
 from evals_app.execution.agent_tree import read_tool_name
+from evals_app.execution.model_classes import require_model_class
 from evals_app.execution.validation_errors import describe_first_error
 from sessions_app.adk.sequence_agents import LOOP_AGENTS
 from sessions_app.store.errors import BadInput
-from sessions_app.store.short_texts import join_names, truncate
-
-MAX_SHOWN = 200
-"""Characters of a name or of ADK's message that an error quotes."""
+from sessions_app.store.short_texts import join_names
 
 MAX_NAMES = 20
 """Names that an error lists."""
@@ -150,14 +147,7 @@ def _check_model(agent: BaseAgent, name: Any) -> None:
         )
     if not name and agent.parent_agent is not None:
         return  # the model of its parent
-    try:
-        LLMRegistry.resolve(name)
-    except (ValueError, ImportError) as error:
-        reason = truncate(next(iter(str(error).splitlines()), ""), MAX_SHOWN)
-        raise BadInput(
-            f"agent {agent.name!r}: there is no class for the model {truncate(name, MAX_SHOWN)!r}: {reason}",
-            hint="Name a model that ADK knows, install its package, or register its class in the agent's code.",
-        ) from error
+    require_model_class(name, f"agent {agent.name!r}: there is no class for the model")
 
 
 def _read_planner(agent: BaseAgent, value: Any) -> BuiltInPlanner | None:

@@ -9,7 +9,6 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.http import content_disposition_header
 
 from evals_app.cases.case_tags import tags_by_index
 from evals_app.cases.review import diff_texts
@@ -23,6 +22,7 @@ from evals_app.optimisation.verdict import read_verdict
 from evals_app.runs import run_form, run_orders
 from evals_app.runs.rerun import HasChanged
 from evals_app.views.evalsets import list_replayable_runs, read_file_content, read_order, runnable_apps
+from evals_app.views.variants import download_variant
 from sessions_app.http import note_object, person_name, redirect_to, render_partial
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import DevUIError, NotFound
@@ -98,10 +98,7 @@ def download(request: HttpRequest, optimisation_id: str) -> HttpResponse:
     variant = steps.make_variant(optimisation, candidate.instruction)
     if variant is None:
         raise NotFound("The original has no variant.", hint="Download another candidate.")
-    response = HttpResponse(variant.file_text, content_type="application/yaml; charset=utf-8")
-    name = f"{optimisation.agent}-{candidate.number}.yaml"
-    response.headers["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
-    return response
+    return download_variant(variant, f"{optimisation.agent}-{candidate.number}")
 
 
 def _find_candidate(optimisation: Optimisation, number: str) -> Candidate:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.utils.http import content_disposition_header
 
 from evals_app.analysis import (
     adk_result_json,
@@ -23,7 +22,7 @@ from evals_app.models import EvalRun
 from evals_app.runs import rerun
 from evals_app.variants.variant import read_run_variant
 from sessions_app import prices
-from sessions_app.http import download_page, render_partial, wants_partial
+from sessions_app.http import download_page, download_text, render_partial, wants_partial
 from sessions_app.lookup import parse_number
 from sessions_app.store.errors import NotFound
 
@@ -97,11 +96,7 @@ def export(request: HttpRequest, run_id: str, kind: str) -> HttpResponse:
     eval_run = run_summary.find_run(run_id)
     ending, content_type, render = EXPORTS[kind]
     name = adk_result_json.adk_result_id(eval_run) if kind == "adk" else f"eval-{eval_run.id}"
-    answer = HttpResponse(render([eval_run]), content_type=content_type)
-    answer.headers["Content-Disposition"] = (
-        content_disposition_header(True, f"{name}.{ending}") or "attachment"
-    )
-    return answer
+    return download_text(render([eval_run]), f"{name}.{ending}", content_type)
 
 
 def export_case(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse:

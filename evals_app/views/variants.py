@@ -10,7 +10,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
-from django.utils.http import content_disposition_header
 from django.utils.text import slugify
 
 from evals_app.analysis import run_summary
@@ -38,7 +37,7 @@ from evals_app.variants.variant_form import (
 from evals_app.views.case_editor import find_attempt
 from evals_app.views.evalsets import list_replayable_runs, read_file_content, read_order, runnable_apps
 from sessions_app.agents import cards
-from sessions_app.http import note_object, person_name, redirect_to, render_partial
+from sessions_app.http import download_text, note_object, person_name, redirect_to, render_partial
 from sessions_app.lookup import parse_number
 from sessions_app.paths import seg_reverse
 from sessions_app.runs import agent_loading
@@ -91,10 +90,12 @@ def download(request: HttpRequest, run_id: str) -> HttpResponse:
         NotFound: no such run, or it is of the original.
     """
     variant = require_run_variant(run_summary.find_run(run_id))
-    response = HttpResponse(variant.file_text, content_type="application/yaml; charset=utf-8")
-    name = f"{slugify(variant.name) or 'variant'}.yaml"
-    response.headers["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
-    return response
+    return download_variant(variant, slugify(variant.name) or "variant")
+
+
+def download_variant(variant: Variant, name: str) -> HttpResponse:
+    """Return a response that downloads a variant as a YAML file with this name, which has no ending."""
+    return download_text(variant.file_text, f"{name}.yaml", "application/yaml; charset=utf-8")
 
 
 async def _order_form(request: HttpRequest, evalset: EvalSet, form: VariantForm) -> EvalRun:
