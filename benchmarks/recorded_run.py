@@ -26,7 +26,8 @@ from google.genai import types
 
 from benchmarks.figures import Figure
 from benchmarks.stores import APP, USER, event, ours
-from devui.runtime.pause_plugin import PausePlugin
+from devui.runtime.pause_plugin import CallPausePlugin, OutcomePausePlugin
+from devui.runtime.run_pauser import RunPauser
 from sessions_app.adk import Recorder
 from sessions_app.console.pause_points import PausePoints
 
@@ -139,7 +140,8 @@ async def rows() -> list[Figure]:
         figures.append(Figure(what, "ms", alone))
         figures.append(Figure(f"{what}, recorder on", "ms", recorded, None, alone, "recorder off"))
     points = PausePoints(model_calls=True, tool_calls=True, condition="city = Oslo")
-    pausing: Plugins = [PausePlugin("benchmark", points, print), Recorder()]
+    pauser = RunPauser("benchmark", points, print)
+    pausing: Plugins = [CallPausePlugin(pauser), Recorder(), OutcomePausePlugin(pauser)]
     alone, pausable = await turn_times("pausable", [Recorder()], pausing)
     what = "turn with a model call and pause points that it does not meet"
     return [*figures, Figure(what, "ms", pausable, None, alone, "no pause points")]

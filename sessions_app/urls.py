@@ -102,7 +102,7 @@ urlpatterns = [
     page("runs/<str:run_id>/resume/", "rerun.resume", "run-resume", get=READ, post=RUN),
     page("runs/<str:run_id>/again/", "console.resend", "run-again", post=RUN),
     page("runs/<str:run_id>/cancel/", "console.cancel", "run-cancel", post=CANCEL),
-    page("runs/<str:run_id>/pauses/<int:pause>/", "pauses.decide", "pause-decide", post=DECIDE),
+    page("runs/<str:run_id>/pauses/<int:pause>/", "pause_decision.decide", "pause-decide", post=DECIDE),
     # POST calls the agent's instruction providers
     page(EVENT + "seen/", "model_preview.at_event", "event-seen", get=READ, post=RUN),
     page(EVENT + "why/", "answer_sources.show", "event-why", get=READ),

@@ -20,7 +20,7 @@ from devui.runtime import run_config
 from devui.runtime.exception_text import safe_message
 from devui.runtime.host import RuntimeHost
 from devui.runtime.model_preview import PreviewRequest, preview_model
-from devui.runtime.pause_plugin import parse_contents
+from devui.runtime.pause_edits import parse_contents
 from devui.runtime.playground import PlaygroundCheck, find_problems
 from devui.runtime.runs import MAX_MESSAGE
 from devui.runtime.tool_calls import ToolCallRequest

@@ -20,7 +20,6 @@ from google.adk import cli
 from google.adk.apps.app import App
 from google.adk.evaluation.local_eval_set_results_manager import LocalEvalSetResultsManager
 from google.adk.evaluation.local_eval_sets_manager import LocalEvalSetsManager
-from google.adk.plugins.base_plugin import BasePlugin
 
 from devui.runtime import generation_config, run_config, services
 from devui.runtime._adk import ManagedServer, Node, enforce_yaml_denylist
@@ -30,9 +29,10 @@ from devui.runtime.code_locations import CodeLocator
 from devui.runtime.config import RuntimeConfig, RuntimeOptions
 from devui.runtime.eval_runs import EvalRuns
 from devui.runtime.guarded_reads import call_with_timeout
-from devui.runtime.pause_plugin import PausePlugin
+from devui.runtime.pause_plugin import CallPausePlugin, OutcomePausePlugin
 from devui.runtime.playground import PlaygroundRuns
 from devui.runtime.resume_plugin import PastFailuresPlugin
+from devui.runtime.run_pauser import RunPauser
 from devui.runtime.run_queue import ActiveRun
 from devui.runtime.runner import ManagedRunner
 from devui.runtime.runs import LocalRuns
@@ -272,7 +272,7 @@ class RuntimeHost:
             runner = await self._find_runner(active.session.realm)
             if points := PausePoints.read_request(request):
                 expire = partial(self.runs.expire, active)
-                runner = self._add_plugin(runner, PausePlugin(active.id, points, expire))
+                runner = self._add_pause_plugins(runner, RunPauser(active.id, points, expire))
             await runner.run_queued(
                 active, request, run_config.build_run_config(request, self.config.options)
             )
@@ -345,11 +345,12 @@ class RuntimeHost:
             credential_service=self.server.credential_service,
         )
 
-    def _add_plugin(self, runner: ManagedRunner, plugin: BasePlugin) -> ManagedRunner:
-        """Return a copy of a runner with one plugin more, the first."""
+    def _add_pause_plugins(self, runner: ManagedRunner, pauser: RunPauser) -> ManagedRunner:
+        """Return a copy of a runner with a plugin that pauses before all others, and one that does after them."""
+        plugins = [CallPausePlugin(pauser), *runner.app.plugins, OutcomePausePlugin(pauser)]
         return ManagedRunner(
             runs=self.runs,
-            app=runner.app.model_copy(update={"plugins": [plugin, *runner.app.plugins]}),
+            app=runner.app.model_copy(update={"plugins": plugins}),
             app_name=self.config.app_name,
             artifact_service=runner.artifact_service,
             session_service=runner.session_service,

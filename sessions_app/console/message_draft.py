@@ -15,7 +15,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 
 from sessions_app.agents import cards, remotes
-from sessions_app.console import pause_points
+from sessions_app.console import pause_form, pause_points
 from sessions_app.console.pause_points import PausePoints
 from sessions_app.presentation import file_type, schema_form
 from sessions_app.presentation.schema_form import FormField
@@ -106,10 +106,10 @@ def read_draft(
     fields = schema_form.fill_fields(config_fields(app_name), posted)
     chosen, config = schema_form.read_value(fields)
     errors |= {field.input_name: field.error for field in schema_form.invalid_fields(config)}
-    pause, pause_texts, pause_errors = pause_points.read_form(posted)
+    pause, pause_texts, pause_errors = pause_form.read_form(posted)
     errors |= pause_errors
     if pause and remotes.find_remote(app_name) is not None:
-        errors[pause_points.MODEL_INPUT] = (
+        errors[pause_form.MODEL_INPUT] = (
             "The agent runs on another server, which cannot pause. Untick the calls."
         )
     values["run_config"] = {**(chosen or {}), **(values["run_config"] or {})}

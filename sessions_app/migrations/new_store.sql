@@ -198,10 +198,6 @@ CREATE INDEX "judgement_newest" ON "sessions_app_eventjudgement" ("session_id", 
 
 CREATE INDEX "session_by_judgement" ON "sessions_app_eventjudgement" ("verdict", "session_id");
 
-CREATE TABLE "sessions_app_runpause" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "kind" varchar(5) NOT NULL, "agent" text NOT NULL, "target" text NOT NULL, "content" text NOT NULL, "created_at" real NOT NULL, "expires_at" real NOT NULL, "decision" text DEFAULT '' NOT NULL, "decided_by" text DEFAULT '' NOT NULL, "run_id" varchar(32) NOT NULL REFERENCES "sessions_app_run" ("id") DEFERRABLE INITIALLY DEFERRED);
-
-CREATE INDEX "sessions_app_runpause_run_id_c5cde44b" ON "sessions_app_runpause" ("run_id");
-
 CREATE TABLE "sessions_app_trace" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "session_id" bigint NOT NULL REFERENCES "sessions_app_agentsession" ("id") DEFERRABLE INITIALLY DEFERRED, "invocation_id" text NOT NULL, "trace_id" varchar(32) NOT NULL, "root_agent" text NOT NULL, "started_at" real NOT NULL, "finished_at" real NULL, "stages" text NOT NULL, "counted_until" real DEFAULT 0.0 NOT NULL, "own_status" varchar(16) DEFAULT '' NOT NULL, CONSTRAINT "trace_of_invocation" UNIQUE ("session_id", "invocation_id"));
 
 CREATE INDEX "trace_newest" ON "sessions_app_trace" ("started_at" DESC, "id" DESC);
@@ -223,6 +219,10 @@ CREATE INDEX "span_by_event" ON "sessions_app_span" ("event_id");
 CREATE INDEX "span_identity" ON "sessions_app_span" ("trace_id", "span_id");
 
 CREATE INDEX "trace_by_trace_id" ON "sessions_app_trace" ("trace_id") WHERE NOT ("trace_id" = '');
+
+CREATE TABLE "sessions_app_runpause" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "agent" text NOT NULL, "target" text NOT NULL, "content" text NOT NULL, "created_at" real NOT NULL, "expires_at" real NOT NULL, "decision" text DEFAULT '' NOT NULL, "decided_by" text DEFAULT '' NOT NULL, "run_id" varchar(32) NOT NULL REFERENCES "sessions_app_run" ("id") DEFERRABLE INITIALLY DEFERRED, "kind" varchar(11) NOT NULL);
+
+CREATE INDEX "sessions_app_runpause_run_id_c5cde44b" ON "sessions_app_runpause" ("run_id");
 
 INSERT INTO django_migrations (app, name, applied) VALUES
 ('sessions_app', '0001_initial', strftime('%Y-%m-%d %H:%M:%f', 'now')),
@@ -263,4 +263,5 @@ INSERT INTO django_migrations (app, name, applied) VALUES
 ('sessions_app', '0007_run_pauses', strftime('%Y-%m-%d %H:%M:%f', 'now')),
 ('sessions_app', '0008_list_of_runs', strftime('%Y-%m-%d %H:%M:%f', 'now')),
 ('sessions_app', '0009_span_details', strftime('%Y-%m-%d %H:%M:%f', 'now')),
+('sessions_app', '0010_pause_outcomes', strftime('%Y-%m-%d %H:%M:%f', 'now')),
 ('sessions_app', '0001_schema', strftime('%Y-%m-%d %H:%M:%f', 'now'));

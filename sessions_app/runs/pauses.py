@@ -1,4 +1,4 @@
-"""Pauses of runs: calls of models and tools that wait for a person's decision.
+"""Pauses of runs: calls of models and tools, their outcomes and writes of state that wait for a person's decision.
 
 The row is the truth, as it is for runs: the runtime inserts it and waits for its decision, any web process shows it and
 writes the decision, and the runtime deletes it and goes on. The first decision counts.
@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 
-from sessions_app.console.pause_points import may_pause
+from sessions_app.console.pause_points import REQUEST_KEY, may_pause
 from sessions_app.presentation import visible_text
 from sessions_app.store.database import change_notification
 from sessions_app.store.errors import DevUIError
@@ -27,9 +27,28 @@ IS_PAUSED = Exists(RunPause.objects.filter(run=OuterRef("pk"), run__status=Run.S
 """Condition on a run: it waits for a decision."""
 
 CONTINUE, STEP, ANSWER, FAIL = "continue", "step", "answer", "fail"
-ACTIONS = (CONTINUE, STEP, ANSWER, FAIL)
-"""Decisions on a pause: call; call and pause at the next call; answer in place of the call; answer with an error."""
+"""Decisions on a pause: go on; go on and pause at the next call; answer in place of the call or of its error; answer
+with an error."""
 
+ACTIONS_BY_KIND: dict[str, tuple[str, ...]] = {
+    Kind.MODEL: (CONTINUE, STEP, ANSWER),
+    Kind.TOOL: (CONTINUE, STEP, ANSWER, FAIL),
+    Kind.RESULT: (CONTINUE, STEP),
+    Kind.TOOL_ERROR: (CONTINUE, STEP, ANSWER),
+    Kind.MODEL_ERROR: (CONTINUE, STEP, ANSWER),
+    Kind.STATE: (CONTINUE, STEP),
+}
+"""Decisions that are possible, by kind of the pause."""
+
+PLACES: dict[str, str] = {
+    Kind.MODEL: "before",
+    Kind.TOOL: "before",
+    Kind.RESULT: "after",
+    Kind.TOOL_ERROR: "at an error of",
+    Kind.MODEL_ERROR: "at an error of",
+    Kind.STATE: "at a write of",
+}
+"""Where a run is paused relative to the target of the pause, by kind."""
 
 MAX_CONTENT = 200_000
 """Most characters of a text that a person can edit at a pause."""
@@ -43,14 +62,18 @@ class PauseEnded(DevUIError):
 
 
 class PauseContent(TypedDict, total=False):
-    """The call and the state that a pause shows, without credentials. Values too large to be edited are cut.
+    """What a pause shows, without credentials. Values too large to be edited are cut.
 
     Attributes:
         args, schema: the arguments of a tool and their JSON schema; it is empty if they are not checked.
         system_instruction, contents: the request to a model, contents in ADK's JSON form.
-        tools: names of the tools that the model can call.
-        cut: the beginning of the JSON of arguments or contents that are too large; then they are missing.
-        state: the state before the call, with `temp:` keys; long values are cut.
+        tools, schemas: names of the tools that the model can call, and the JSON schemas of their arguments by name;
+            arguments of a tool without one are not checked.
+        result: the result of a tool, as an object.
+        error: type and message of an error.
+        writes: values that are about to be written to state keys; long ones are cut.
+        cut: the beginning of the JSON of arguments, a result or contents that are too large; then they are missing.
+        state: the state at that time, with `temp:` keys; long values are cut.
     """
 
     args: dict[str, Any]
@@ -58,6 +81,10 @@ class PauseContent(TypedDict, total=False):
     system_instruction: str
     contents: list[Any]
     tools: list[str]
+    schemas: dict[str, dict[str, Any]]
+    result: dict[str, Any]
+    error: str
+    writes: dict[str, Any]
     cut: str
     state: dict[str, Any]
 
@@ -67,11 +94,13 @@ class Decision:
     """Decision of a person on a pause.
 
     Attributes:
-        action: one of `ACTIONS`.
+        action: one of those in `ACTIONS_BY_KIND`.
         person: name of the person; empty: unknown.
         args: the changed arguments of a tool; None: unchanged.
         system_instruction, contents: what is changed of the request to a model; None: unchanged.
+        result: the changed result of a tool; None: unchanged.
         response: the answer in place of the call: the result of a tool, or the text of a model.
+        call: the tool call in place of a model's answer: its `name` and `args`; None: `response` is the answer.
     """
 
     action: str
@@ -79,7 +108,9 @@ class Decision:
     args: dict[str, Any] | None = None
     system_instruction: str | None = None
     contents: list[Any] | None = None
+    result: dict[str, Any] | None = None
     response: dict[str, Any] | str | None = None
+    call: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +122,37 @@ class OpenPause:
 
     @property
     def is_tool(self) -> bool:
-        """Tell whether a tool is about to be called; else a model is."""
-        return self.row.kind == Kind.TOOL
+        """Tell whether it is about the call of a tool."""
+        return self.row.kind in (Kind.TOOL, Kind.RESULT, Kind.TOOL_ERROR)
+
+    @property
+    def where(self) -> str:
+        """Where the run is paused relative to the target, in words."""
+        return PLACES[self.row.kind]
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """The decisions that are possible."""
+        return ACTIONS_BY_KIND[self.row.kind]
 
     @property
     def args_text(self) -> str:
         """The arguments as indented JSON; empty if they are cut."""
-        return _indent(self.content["args"]) if "args" in self.content else ""
+        return self._indented("args")
 
     @property
     def contents_text(self) -> str:
         """The contents of the request as indented JSON; empty if they are cut."""
-        return _indent(self.content["contents"]) if "contents" in self.content else ""
+        return self._indented("contents")
+
+    @property
+    def result_text(self) -> str:
+        """The result of the tool as indented JSON; empty if it is cut."""
+        return self._indented("result")
+
+    def _indented(self, name: str) -> str:
+        value = self.content.get(name)
+        return "" if value is None else _indent(value)
 
 
 def add_pause(
@@ -125,7 +175,7 @@ def add_pause(
     return row.pk
 
 
-def read_decision(pause_pk: int) -> Decision | None:
+def fetch_decision(pause_pk: int) -> Decision | None:
     """Return the decision on a pause; None if there is none yet."""
     row = RunPause.objects.filter(pk=pause_pk).exclude(decision="").values("decision", "decided_by").first()
     return Decision(**json.loads(row["decision"]), person=row["decided_by"]) if row else None
@@ -147,6 +197,16 @@ def delete_pause(pause_pk: int) -> None:
     with transaction.atomic():
         RunPause.objects.filter(pk=pause_pk).delete()
         change_notification.notify_after_commit()
+
+
+def inherit_pause_points(session_pk: int, invocation_id: str) -> dict[str, Any]:
+    """Return the part of a request with which the answer to an invocation pauses where its newest run does.
+
+    It is empty if that does not pause.
+    """
+    runs = Run.objects.filter(session_id=session_pk, invocation_id=invocation_id)
+    request = runs.order_by("-created_at", "-pk").values_list("request", flat=True).first() or ""
+    return {REQUEST_KEY: json.loads(request)[REQUEST_KEY]} if may_pause(request) else {}
 
 
 def delete_run_pauses(run: Run) -> None:

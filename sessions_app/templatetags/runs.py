@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from sessions_app.agents import remotes
-from sessions_app.console import message_draft, pause_points
+from sessions_app.console import message_draft, pause_form
 from sessions_app.runs import agent_loading, error_hints, lifecycle, rerun
 from sessions_app.store.models import AgentCard, AgentSession, Run
 
@@ -33,7 +33,7 @@ def send_id() -> SafeString:
 @register.filter
 def input_label(name: str) -> str:
     """`{{ name|input_label }}`: the label of a console input, from its form name."""
-    return pause_points.LABELS.get(name) or name.removeprefix(message_draft.CONFIG_PREFIX)
+    return pause_form.LABELS.get(name) or name.removeprefix(message_draft.CONFIG_PREFIX)
 
 
 @register.filter

@@ -16,7 +16,7 @@ from sessions_app.http import person_name, render_partial, request_access
 from sessions_app.lookup import find_run, find_session
 from sessions_app.paths import session_url
 from sessions_app.quotas.quota_limits import QuotaUsedUp
-from sessions_app.runs import agent_loading, availability, dispatch, lifecycle, rerun
+from sessions_app.runs import agent_loading, availability, dispatch, lifecycle, pauses, rerun
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import AgentNotLoaded, NotFound, RuntimeUnavailable, SessionMissing
 from sessions_app.store.models import AgentSession
@@ -160,7 +160,8 @@ async def _read_answer(session: AgentSession, request: HttpRequest) -> dict[str,
     if question is None:
         raise dispatch.call_not_waiting(call_id)
     response = answers.read_answer(question, request.POST)
-    return {"new_message": answers.answer_message(question, response), "streaming": True}
+    points = await units_of_work.read(pauses.inherit_pause_points, session.pk, question.invocation_id)
+    return {"new_message": answers.answer_message(question, response), "streaming": True, **points}
 
 
 def _form_context(session: AgentSession, draft: MessageDraft) -> dict[str, Any]:

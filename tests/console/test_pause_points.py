@@ -11,7 +11,8 @@ from justhtml import JustHTML
 from sessions_app.agents import remotes
 from sessions_app.agents.remotes import Remote
 from sessions_app.console import message_draft
-from sessions_app.console.pause_points import PausePoints, read_form
+from sessions_app.console.pause_form import read_form
+from sessions_app.console.pause_points import PausePoints
 from sessions_app.runs import lifecycle, pauses
 from sessions_app.store.models import Run, RunPause
 from tests.runtime.run_rows import new_session
@@ -27,6 +28,18 @@ def test_form_is_stored_with_the_request_and_offered_again():
     assert points == PausePoints(tool_calls=True, tools=("book", "pay"), condition="city = Oslo", limit_s=90)
     assert PausePoints.read_request({"pause_at": points.as_json()}) == points
     assert not PausePoints.read_request({})
+
+
+def test_outcomes_and_state_keys_are_stored_and_offered_again():
+    posted = {"pause_result": "1", "pause_error": "1", "pause_keys": "city, user:name", "pause_tools": "book"}
+    points, _, errors = read_form(posted)
+    assert not errors
+    assert points == PausePoints(
+        tool_results=True, errors=True, state_keys=("city", "user:name"), tools=("book",)
+    )
+    assert points
+    assert PausePoints.read_request({"pause_at": points.as_json()}) == points
+    assert points.key_text == "city, user:name"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +110,7 @@ def test_form_without_scripts_decides_and_returns_to_the_session(client):
     url = f"/runs/{run.pk}/pauses/{pause.pk}/"
     response = client.post(url, {"action": "continue", "args": '{"city": "Rome"}'})
     assert (response.status_code, response.url) == (303, f"/sessions/weather/ann/{run.session.session_id}/")
-    decision = pauses.read_decision(pause.pk)
+    decision = pauses.fetch_decision(pause.pk)
     assert decision is not None
     assert decision.args == {"city": "Rome"}
     assert client.post(url, {"action": "continue"}).status_code == 409
@@ -106,7 +119,7 @@ def test_form_without_scripts_decides_and_returns_to_the_session(client):
 @pytest.mark.parametrize(
     ("posted", "message"),
     [
-        ({"action": "dance"}, "is unknown"),
+        ({"action": "dance"}, "is not possible here"),
         ({"action": "answer", "response": " "}, "Answer: it is empty."),
         ({"action": "answer", "response": '{"a": '}, "Answer: Line 1"),
         ({"action": "continue", "args": '{"city": 1}'}, "city is integer, not string"),
@@ -118,7 +131,7 @@ def test_invalid_decision_is_refused_and_the_call_still_waits(client, posted, me
     response = client.post(f"/runs/{run.pk}/pauses/{pause.pk}/", posted, headers={"HX-Request": "true"})
     assert response.status_code == 422
     assert message in response.content.decode()
-    assert pauses.read_decision(pause.pk) is None
+    assert pauses.fetch_decision(pause.pk) is None
 
 
 def test_pause_of_another_run_and_of_an_ended_run_are_not_there(client):
@@ -148,5 +161,5 @@ def test_request_that_is_sent_back_as_the_page_shows_it_is_unchanged(client):
     }
     url = f"/runs/{run.pk}/pauses/{pk}/"
     assert client.post(url, {"action": "continue", **shown}).status_code == 303
-    decision = pauses.read_decision(pk)
+    decision = pauses.fetch_decision(pk)
     assert decision == pauses.Decision("continue")

@@ -1,4 +1,4 @@
-"""Runs that pause before calls of models and tools, in real processes."""
+"""Runs that pause at calls of models and tools, their outcomes and writes of state, in real processes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from google.adk.models.llm_request import LlmRequest
 from google.genai import types
 
 from devui.asgi import application
-from devui.runtime.pause_plugin import change_request, restore_unchanged
+from devui.runtime.pause_edits import change_request, restore_unchanged
 from sessions_app.console.pause_points import PausePoints
+from sessions_app.console.questions import open_questions
 from sessions_app.runs import dispatch, pauses, run_list, runtime_client
 from sessions_app.runs.pauses import Decision, OpenPause, PauseEnded
 from sessions_app.store.database import units_of_work
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 AGENT = """
 from acting import Acting
 from google.adk.agents import LlmAgent
-from google.adk.tools import AgentTool
+from google.adk.tools import AgentTool, FunctionTool
 from google.adk.tools.tool_context import ToolContext
 
 
@@ -51,9 +52,25 @@ def describe(items: list[str]) -> int:
     return len(items)
 
 
+def pay(amount: int) -> str:
+    return f"paid {amount}"
+
+
+async def note_result(tool, args, tool_context, tool_response):
+    tool_context.state["noted"] = str(tool_response)
+
+
+class Failing(Acting):
+    async def generate_content_async(self, llm_request, stream=False):
+        raise ValueError("overloaded")
+        yield
+
+
 asked = LlmAgent(name="asked", model=Acting())
-tools = [book, fail, connect, describe, AgentTool(asked)]
-root_agent = LlmAgent(name="desk", model=Acting(), tools=tools)
+broken = LlmAgent(name="broken", model=Failing(model="failing"))
+tools = [book, fail, connect, describe, FunctionTool(pay, require_confirmation=True)]
+tools += [AgentTool(asked), AgentTool(broken)]
+root_agent = LlmAgent(name="desk", model=Acting(), tools=tools, after_tool_callback=note_result)
 """
 
 PARALLEL_AGENT = """
@@ -72,6 +89,8 @@ root_agent = ParallelAgent(name="both", sub_agents=agents)
 BOOK = 'call book {"city": "Oslo", "nights": 2}'
 TOOLS = PausePoints(tool_calls=True)
 MODELS = PausePoints(model_calls=True)
+RESULTS = PausePoints(tool_results=True)
+ERRORS = PausePoints(errors=True)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -126,6 +145,30 @@ async def last_text(session: AgentSession) -> str:
     return str(json.loads((await read_events(session))[-1].summary).get("text"))
 
 
+async def read_state(session: AgentSession, key: str) -> object:
+    """Return the last value that the session wrote to a key."""
+    row = await units_of_work.read(StateChange.objects.filter(session=session, key=key).order_by("seq").last)
+    assert row is not None
+    return json.loads(row.value or "null")
+
+
+async def read_written_keys(session: AgentSession) -> set[str]:
+    return await units_of_work.read(
+        lambda: set(StateChange.objects.filter(session=session).values_list("key", flat=True))
+    )
+
+
+async def read_open_call(session: AgentSession) -> str:
+    """Return the id of the only call that waits for an answer."""
+
+    def read() -> str:
+        events = Event.objects.filter(session=session)
+        [[question]] = open_questions(session, events).values()
+        return question.call_id
+
+    return await units_of_work.read(read)
+
+
 def changes_of(events: list[Event]) -> list[dict[str, str]]:
     return [change for event in events for change in json.loads(event.summary).get("changed", [])]
 
@@ -165,7 +208,134 @@ async def test_answer_in_place_of_a_tool_is_its_result(stage):
     await stage.end_of(run)
     assert "fully booked" in await last_text(session)
     assert [change["what"] for change in changes_of(await read_events(session))] == ["result"]
-    assert await units_of_work.read(StateChange.objects.filter(session=session).count) == 0
+    assert await read_written_keys(session) == {"noted"}
+
+
+async def test_changed_result_reaches_model_and_callbacks_and_is_marked(stage):
+    session, run = await start(stage, BOOK, RESULTS)
+    pause = await decide(run, "continue", result={"city": "Rome"})
+    assert (pause.row.kind, pause.row.target, pause.where) == ("result", "book", "after")
+    assert pause.content["result"] == {"city": "Oslo", "nights": 2}
+    assert pause.content["args"] == {"city": "Oslo", "nights": 2}
+    assert pause.content["state"] == {"city": "Oslo"}
+    assert (await stage.end_of(run)).status == Run.Status.DONE
+    assert await last_text(session) == "book answered {'city': 'Rome'}"
+    assert await read_state(session, "noted") == "{'city': 'Rome'}"
+    [change] = changes_of(await read_events(session))
+    assert (change["what"], change["by"], change["tool"]) == ("result", "ann", "book")
+
+
+async def test_result_that_is_no_object_is_shown_as_the_model_gets_it(stage):
+    session, run = await start(stage, 'call describe {"items": ["a"]}', RESULTS)
+    pause = await decide(run, "continue")
+    assert pause.content["result"] == {"result": 1}
+    await stage.end_of(run)
+    assert await last_text(session) == "describe answered {'result': 1}"
+    assert changes_of(await read_events(session)) == []
+
+
+async def test_result_given_by_a_person_does_not_pause_again(stage):
+    _, run = await start(stage, BOOK, PausePoints(tool_calls=True, tool_results=True))
+    await decide(run, "answer", response={"result": "none"})
+    assert (await stage.end_of(run)).status == Run.Status.DONE
+
+
+async def test_changed_arguments_and_a_changed_result_are_both_marked(stage):
+    session, run = await start(stage, BOOK, PausePoints(tool_calls=True, tool_results=True))
+    await decide(run, "continue", args={"city": "Rome", "nights": 2})
+    await decide(run, "continue", result={"city": "Lima"})
+    await stage.end_of(run)
+    assert [change["what"] for change in changes_of(await read_events(session))] == ["arguments", "result"]
+
+
+async def test_error_of_a_tool_can_be_answered_in_its_place(stage):
+    session, run = await start(stage, "call fail {}", ERRORS)
+    pause = await decide(run, "answer", response={"result": "fine"})
+    assert (pause.row.kind, pause.content["error"]) == ("tool_error", "ValueError: no")
+    assert (await stage.end_of(run)).status == Run.Status.DONE
+    assert await last_text(session) == "fail answered {'result': 'fine'}"
+    assert [change["what"] for change in changes_of(await read_events(session))] == ["result"]
+
+
+async def test_error_of_a_tool_goes_on_unless_a_person_answers(stage):
+    _, run = await start(stage, "call fail {}", ERRORS)
+    await decide(run, "continue")
+    row = await stage.end_of(run)
+    assert (row.status, row.error_type) == (Run.Status.FAILED, "ValueError")
+
+
+async def test_error_of_a_model_can_be_answered_in_its_place(stage):
+    session, run = await start(stage, 'call broken {"request": "hi"}', ERRORS)
+    pause = await decide(run, "answer", response="good evening")
+    assert (pause.row.kind, pause.row.agent, pause.row.target) == ("model_error", "broken", "failing")
+    assert pause.content["error"] == "ValueError: overloaded"
+    assert (await stage.end_of(run)).status == Run.Status.DONE
+    assert "good evening" in await last_text(session)
+
+
+async def test_error_that_passes_from_an_inner_agent_to_its_caller_pauses_once(stage):
+    _, run = await start(stage, 'call broken {"request": "hi"}', ERRORS)
+    await decide(run, "continue")
+    assert (await stage.end_of(run)).status == Run.Status.FAILED
+
+
+async def test_cancelled_tool_does_not_pause_as_a_failed_one(stage):
+    _, run = await start(
+        stage, 'call asked {"request": "say hi"}', PausePoints(model_calls=True, errors=True)
+    )
+    await decide(run, "continue")
+    [pause] = await open_pauses(run)
+    assert pause.row.agent == "asked"
+    await dispatch.cancel_run(run)
+    assert (await stage.end_of(run)).status == Run.Status.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("key", "agent"), [("city", "desk"), ("noted", "desk")], ids=["by a tool", "by a callback"]
+)
+async def test_run_pauses_before_a_state_key_is_stored(stage, key, agent):
+    session, run = await start(stage, BOOK, PausePoints(state_keys=(key, "other")))
+    [pause] = await open_pauses(run)
+    assert (pause.row.kind, pause.row.agent, pause.row.target) == ("state", agent, key)
+    assert set(pause.content["writes"]) == {key}
+    assert await read_written_keys(session) == set()
+    await decide(run, "continue")
+    assert (await stage.end_of(run)).status == Run.Status.DONE
+    assert await read_written_keys(session) == {"city", "noted"}
+
+
+async def test_tool_call_in_place_of_a_model_is_carried_out(stage, web):
+    session, run = await start(stage, "say hello", MODELS)
+    [pause] = await open_pauses(run)
+    url, htmx = f"/runs/{run.pk}/pauses/{pause.row.pk}/", {"HX-Request": "true"}
+    for name, args, refusal in [
+        ("fly", "{}", "is not offered by the request."),
+        ("book", '{"city": 1, "nights": 2}', "Arguments of book: city is integer, not string."),
+        ("book", "[]", "Arguments of the call: this is no JSON object."),
+    ]:
+        data = {"action": "answer", "call_tool": name, "call_args": args}
+        response = await web.post(url, data=data, headers=htmx)
+        assert (response.status_code, refusal in response.text) == (422, True), response.text
+    data = {"action": "answer", "call_tool": "book", "call_args": '{"city": "Rome", "nights": 1}'}
+    assert (await web.post(url, data=data, headers=htmx)).status_code == 204
+    await decide(run, "continue")
+    assert (await stage.end_of(run)).status == Run.Status.DONE
+    assert await last_text(session) == "book answered {'city': 'Rome', 'nights': 1}"
+
+
+async def test_call_that_needs_a_confirmation_pauses_once_it_is_approved(stage, web):
+    session, run = await start(stage, 'call pay {"amount": 1}', TOOLS)
+    assert (await stage.end_of(run)).status == Run.Status.WAITING
+    answer = {"call_id": await read_open_call(session), "confirmed": "yes"}
+    assert (await web.post(f"/runs/start/{session.pk}/", data=answer)).status_code == 303
+    approved = await units_of_work.read(
+        lambda: Run.objects.filter(session=session).order_by("created_at").last()
+    )
+    pause = await decide(approved, "continue", args={"amount": 2})
+    assert pause.content["args"] == {"amount": 1}
+    await stage.end_of(approved)
+    assert await last_text(session) == "pay answered {'result': 'paid 2'}"
+    assert [change["what"] for change in changes_of(await read_events(session))] == ["arguments"]
 
 
 async def test_error_in_place_of_a_tool_is_a_failed_result(stage):
@@ -458,7 +628,7 @@ async def test_form_refuses_bad_arguments_and_keeps_the_pause(stage, web):
         ('{"city": "Oslo", "nights": "two"}', "Arguments of book: nights is string, not integer."),
         ('{"city": "Oslo", "nights": 2, "x": 1}', "x is not a parameter"),
         ('{"city": ', "Arguments: Line 1"),
-        ("[]", "Arguments: they are no JSON object."),
+        ("[]", "Arguments: this is no JSON object."),
     ]:
         response = await web.post(url, data={"action": "continue", "args": args}, headers=htmx)
         assert (response.status_code, refusal in response.text) == (422, True), response.text

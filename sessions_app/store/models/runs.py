@@ -104,22 +104,26 @@ class Run(models.Model):
 
 
 class RunPause(models.Model):
-    """A call of a model or tool before which a run waits for a person's decision.
+    """A call of a model or tool, its outcome, or a write of state, where a run waits for a person's decision.
 
     It is deleted when the runtime carries out the decision, and when the run ends.
     """
 
     class Kind(models.TextChoices):
-        """Kind of the call before which a run is paused."""
+        """Where a run is paused: before a call of a model or tool, after one of a tool, at an error, at a write."""
 
         MODEL = "model"
         TOOL = "tool"
+        RESULT = "result"
+        TOOL_ERROR = "tool_error"
+        MODEL_ERROR = "model_error"
+        STATE = "state"
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="pauses")
-    kind = models.CharField(max_length=5, choices=Kind)
-    agent = models.TextField(help_text="Agent that calls.")
-    target = models.TextField(help_text="Name of the tool or model.")
-    content = models.TextField(help_text="JSON: what is about to be sent, and the state. See `runs.pauses`.")
+    kind = models.CharField(max_length=11, choices=Kind)
+    agent = models.TextField(help_text="Agent that calls or writes.")
+    target = models.TextField(help_text="Name of the tool or model, or of the state keys.")
+    content = models.TextField(help_text="JSON: what the pause shows, and the state. See `runs.pauses`.")
     created_at = models.FloatField()
     expires_at = models.FloatField(help_text="When the run ends unless a person decides.")
     decision = models.TextField(default="", db_default="", help_text="JSON; empty: none yet.")

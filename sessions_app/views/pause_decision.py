@@ -1,4 +1,4 @@
-"""Decisions on the pauses of a run."""
+"""Decision of a person on a pause of a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 
-from sessions_app.forms.pauses import read_decision
+from sessions_app.forms.pause_decision import parse_decision
 from sessions_app.http import person_name
 from sessions_app.lookup import find_run
 from sessions_app.paths import session_url
@@ -33,7 +33,7 @@ async def decide(request: HttpRequest, run_id: str, pause: int) -> HttpResponse:
     run = await units_of_work.read(find_run, run_id)
     try:
         open_pause = await units_of_work.read(pauses.find_open_pause, run_id, pause)
-        values = read_decision(open_pause, request.POST.dict())
+        values = parse_decision(open_pause, request.POST.dict())
         await _check_request(run, open_pause, values)
         await units_of_work.write(pauses.decide, run_id, pause, values, person_name(request))
     except DevUIError as error:
