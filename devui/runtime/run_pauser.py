@@ -13,7 +13,7 @@ from google.adk.agents.callback_context import CallbackContext
 
 from sessions_app.console.pause_points import MINUTE_S, PausePoints
 from sessions_app.runs import pauses
-from sessions_app.runs.pauses import Decision, PauseContent
+from sessions_app.runs.pauses import Decision, Interval, PauseContent
 from sessions_app.store.database import retry
 from sessions_app.store.database.change_listener import subscribe
 from sessions_app.store.events.summary import shorten
@@ -64,6 +64,9 @@ class RunPauser:
         self._expire = expire
         self._steps: set[Step] = set()
         self._free_pauses = asyncio.Semaphore(MAX_PAUSES)
+        self._open_count = 0
+        self._first_began = 0.0
+        self._paused_times: list[Interval] = []
         self._tool_changes: dict[str, list[dict[str, Any]]] = defaultdict(list)
 
     def find_steps(self, context: CallbackContext) -> frozenset[Step]:
@@ -90,18 +93,30 @@ class RunPauser:
         async with self._free_pauses:
             limit_s = self.points.limit_s
             deadline = time.monotonic() + limit_s
+            began = time.time()
+            if not self._open_count:
+                self._first_began = began
+            self._open_count += 1
             names = (self._run_id, place.kind, shorten(place.agent), shorten(place.target))
-            pk = await retry.write(pauses.add_pause, *names, content, time.time(), limit_s)
+            pk = await retry.write(pauses.add_pause, *names, content, began, limit_s)
             async with subscribe(poll_s=POLL_S) as changes:
                 while (decision := await retry.read(pauses.fetch_decision, pk)) is None:
                     if time.monotonic() >= deadline and await retry.write(pauses.expire_pause, pk):
                         await self._wait_for_cancellation(place)
                     await changes.wait()
-            await retry.write(pauses.delete_pause, pk)
+            await retry.write(pauses.delete_pause, self._run_id, pk, self._end_time())
             self._steps -= place.steps
             if decision.action == pauses.STEP:
                 self._steps.add((place.branch, pk))
             return decision
+
+    def _end_time(self) -> list[Interval]:
+        """Note the end of a pause. Return when the run was paused so far; empty if it still is, by another pause."""
+        self._open_count -= 1
+        if self._open_count:
+            return []
+        self._paused_times.append((self._first_began, max(self._first_began, time.time())))
+        return self._paused_times
 
     async def _wait_for_cancellation(self, place: PausePlace) -> None:
         """Have the run cancelled because a pause has lasted too long."""

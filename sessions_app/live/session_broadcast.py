@@ -85,7 +85,7 @@ class SessionBroadcast(Broadcast[SessionView]):
 
     async def marks(self, marks: list[RunMark], cursor: int) -> tuple[str, str]:
         """Return the HTML of the timeline's run marks, and of the errors up to a cursor that change with them."""
-        key = ("marks", cursor, *((mark.run.pk, mark.run.status, mark.run.invocation_id) for mark in marks))
+        key = ("marks", cursor, *((mark.run.pk, mark.version) for mark in marks))
         return await self.read_once(key, snapshots.marks_html, self.session_pk, marks, cursor)
 
     async def nested_runs(self, snapshot: SessionSnapshot, changed_at: float) -> str:
@@ -139,7 +139,7 @@ class SessionBroadcast(Broadcast[SessionView]):
 
     async def _read_ahead(self, snapshot: SessionSnapshot) -> None:
         """Read in advance what up-to-date listeners will request."""
-        marks, self._known_runs = changed_marks(snapshot.runs.newest, self._known_runs)
+        marks, self._known_runs = changed_marks(snapshot.runs, self._known_runs)
         if not self.number:
             return
         if self._last_seq < snapshot.last_seq:

@@ -136,7 +136,7 @@ class SessionTail:
             message = {"html": await broadcast.runs(snapshot), "active": bool(snapshot.runs.active)}
             await self._send_if_changed(broadcast, "run", snapshot.runs.mark, message)
 
-        marks, self._known_runs = changed_marks(snapshot.runs.newest, self._known_runs)
+        marks, self._known_runs = changed_marks(snapshot.runs, self._known_runs)
         if marks:
             cursor = self.cursor if self.rows else 0
             html, errors = await broadcast.marks(marks, cursor)

@@ -38,8 +38,6 @@ CREATE TABLE "sessions_app_personusage" ("id" integer NOT NULL PRIMARY KEY AUTOI
 
 CREATE TABLE "sessions_app_runtimeprocess" ("id" varchar(32) NOT NULL PRIMARY KEY, "app_name" text NOT NULL, "host" text NOT NULL, "pid" integer NOT NULL, "pid_started_at" real NOT NULL, "pid_identity" text DEFAULT '' NOT NULL, "code_version" varchar(64) NOT NULL, "server_id" varchar(32) NULL REFERENCES "sessions_app_runtimeprocess" ("id") DEFERRABLE INITIALLY DEFERRED, "started_at" real NOT NULL, "heartbeat_at" real NOT NULL, "stopped_at" real NULL);
 
-CREATE TABLE "sessions_app_run" ("id" varchar(32) NOT NULL PRIMARY KEY, "session_id" bigint NOT NULL REFERENCES "sessions_app_agentsession" ("id") DEFERRABLE INITIALLY DEFERRED, "runtime_id" varchar(32) NULL REFERENCES "sessions_app_runtimeprocess" ("id") DEFERRABLE INITIALLY DEFERRED, "status" varchar(16) NOT NULL, "request" text NOT NULL, "source" varchar(16) NOT NULL, "person" text DEFAULT '' NOT NULL, "invocation_id" text NOT NULL, "code_version" varchar(64) NOT NULL, "git_revision" text DEFAULT '' NOT NULL, "created_at" real NOT NULL, "started_at" real NULL, "finished_at" real NULL, "cancel_requested_at" real NULL, "first_seq" bigint NULL, "last_seq" bigint NULL, "error_type" text NOT NULL, "error" text NOT NULL, "traceback" text NOT NULL);
-
 CREATE TABLE "sessions_app_savedview" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "name" varchar(64) NOT NULL UNIQUE, "query" text NOT NULL, "created_at" real NOT NULL, "updated_at" real NOT NULL);
 
 CREATE TABLE "sessions_app_sessionstate" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "key" text NOT NULL, "key_id" varchar(255) NOT NULL, "value" text NOT NULL, "private" text NULL, "note" varchar(32) NOT NULL, "position" bigint NOT NULL, "owner_id" bigint NOT NULL REFERENCES "sessions_app_agentsession" ("id") DEFERRABLE INITIALLY DEFERRED, CONSTRAINT "session_state_key" UNIQUE ("owner_id", "key_id"));
@@ -130,18 +128,6 @@ CREATE INDEX "call_failed" ON "sessions_app_modelcall" ("session_id", "invocatio
 
 CREATE INDEX "sessions_app_runtimeprocess_server_id_37e47544" ON "sessions_app_runtimeprocess" ("server_id");
 
-CREATE INDEX "sessions_app_run_runtime_id_d775dc4b" ON "sessions_app_run" ("runtime_id");
-
-CREATE INDEX "run_of_session" ON "sessions_app_run" ("session_id", "created_at");
-
-CREATE INDEX "run_newest" ON "sessions_app_run" ("created_at" DESC, "id" DESC);
-
-CREATE INDEX "run_by_status" ON "sessions_app_run" ("status", "created_at");
-
-CREATE INDEX "run_by_error" ON "sessions_app_run" ("error_type", "created_at" DESC, "id" DESC) WHERE NOT ("error_type" = '');
-
-CREATE INDEX "run_waiting" ON "sessions_app_run" ("session_id") WHERE "status" = 'waiting';
-
 CREATE INDEX "sessions_with_key" ON "sessions_app_sessionstate" ("key_id", "owner_id");
 
 CREATE INDEX "session_by_tag" ON "sessions_app_sessiontag" ("name", "session_id");
@@ -190,8 +176,6 @@ CREATE INDEX "problem_of_event" ON "sessions_app_sessionproblem" ("session_id", 
 
 CREATE INDEX "problem_of_invocation" ON "sessions_app_sessionproblem" ("session_id", "invocation_id");
 
-CREATE INDEX "run_by_duration" ON "sessions_app_run" ((coalesce(("finished_at" - "started_at"), 0.0)), "id");
-
 CREATE TABLE "sessions_app_eventjudgement" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "seq" bigint NOT NULL, "verdict" varchar(9) NOT NULL, "note" text NOT NULL, "person" text NOT NULL, "judged_at" real NOT NULL, "session_id" bigint NOT NULL REFERENCES "sessions_app_agentsession" ("id") DEFERRABLE INITIALLY DEFERRED, CONSTRAINT "judgement_of_event" UNIQUE ("session_id", "seq"));
 
 CREATE INDEX "judgement_newest" ON "sessions_app_eventjudgement" ("session_id", "judged_at");
@@ -203,8 +187,6 @@ CREATE TABLE "sessions_app_trace" ("id" integer NOT NULL PRIMARY KEY AUTOINCREME
 CREATE INDEX "trace_newest" ON "sessions_app_trace" ("started_at" DESC, "id" DESC);
 
 CREATE INDEX "trace_uncounted" ON "sessions_app_trace" ("id") WHERE "finished_at" > ("counted_until");
-
-CREATE INDEX "run_of_invocation" ON "sessions_app_run" ("session_id", "invocation_id");
 
 CREATE INDEX "own_trace_newest" ON "sessions_app_trace" ("started_at" DESC, "id" DESC) WHERE "own_status" > '';
 
@@ -223,6 +205,24 @@ CREATE INDEX "trace_by_trace_id" ON "sessions_app_trace" ("trace_id") WHERE NOT 
 CREATE TABLE "sessions_app_runpause" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "agent" text NOT NULL, "target" text NOT NULL, "content" text NOT NULL, "created_at" real NOT NULL, "expires_at" real NOT NULL, "decision" text DEFAULT '' NOT NULL, "decided_by" text DEFAULT '' NOT NULL, "run_id" varchar(32) NOT NULL REFERENCES "sessions_app_run" ("id") DEFERRABLE INITIALLY DEFERRED, "kind" varchar(11) NOT NULL);
 
 CREATE INDEX "sessions_app_runpause_run_id_c5cde44b" ON "sessions_app_runpause" ("run_id");
+
+CREATE TABLE "sessions_app_run" ("id" varchar(32) NOT NULL PRIMARY KEY, "session_id" bigint NOT NULL REFERENCES "sessions_app_agentsession" ("id") DEFERRABLE INITIALLY DEFERRED, "runtime_id" varchar(32) NULL REFERENCES "sessions_app_runtimeprocess" ("id") DEFERRABLE INITIALLY DEFERRED, "status" varchar(16) NOT NULL, "request" text NOT NULL, "source" varchar(16) NOT NULL, "person" text DEFAULT '' NOT NULL, "invocation_id" text NOT NULL, "code_version" varchar(64) NOT NULL, "git_revision" text DEFAULT '' NOT NULL, "created_at" real NOT NULL, "started_at" real NULL, "finished_at" real NULL, "cancel_requested_at" real NULL, "first_seq" bigint NULL, "last_seq" bigint NULL, "error_type" text NOT NULL, "error" text NOT NULL, "traceback" text NOT NULL, "paused_s" real DEFAULT 0.0 NOT NULL, "paused_times" text DEFAULT '[]' NOT NULL);
+
+CREATE INDEX "sessions_app_run_runtime_id_d775dc4b" ON "sessions_app_run" ("runtime_id");
+
+CREATE INDEX "run_of_session" ON "sessions_app_run" ("session_id", "created_at");
+
+CREATE INDEX "run_newest" ON "sessions_app_run" ("created_at" DESC, "id" DESC);
+
+CREATE INDEX "run_by_status" ON "sessions_app_run" ("status", "created_at");
+
+CREATE INDEX "run_by_error" ON "sessions_app_run" ("error_type", "created_at" DESC, "id" DESC) WHERE NOT ("error_type" = '');
+
+CREATE INDEX "run_waiting" ON "sessions_app_run" ("session_id") WHERE "status" = 'waiting';
+
+CREATE INDEX "run_of_invocation" ON "sessions_app_run" ("session_id", "invocation_id");
+
+CREATE INDEX "run_by_duration" ON "sessions_app_run" ((coalesce((("finished_at" - "started_at") - "paused_s"), 0.0)), "id");
 
 INSERT INTO django_migrations (app, name, applied) VALUES
 ('sessions_app', '0001_initial', strftime('%Y-%m-%d %H:%M:%f', 'now')),
@@ -264,4 +264,5 @@ INSERT INTO django_migrations (app, name, applied) VALUES
 ('sessions_app', '0008_list_of_runs', strftime('%Y-%m-%d %H:%M:%f', 'now')),
 ('sessions_app', '0009_span_details', strftime('%Y-%m-%d %H:%M:%f', 'now')),
 ('sessions_app', '0010_pause_outcomes', strftime('%Y-%m-%d %H:%M:%f', 'now')),
+('sessions_app', '0011_run_pause_times', strftime('%Y-%m-%d %H:%M:%f', 'now')),
 ('sessions_app', '0001_schema', strftime('%Y-%m-%d %H:%M:%f', 'now'));

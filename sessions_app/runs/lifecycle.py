@@ -216,7 +216,7 @@ def finish(
 def _finish_started(run: Run) -> None:
     """End what a run leaves behind if it has started: waiting runs that it answered, traces; and charge its person."""
     finish_answered(run.session_id, spared=run.pk)
-    pauses.delete_run_pauses(run)
+    pauses.end_run_pauses(run)
     if run.status in UNSUCCESSFUL:
         end = run.finished_at or 0.0
         traces.close_unfinished(end, session=run.session_id, invocation_id=run.invocation_id)

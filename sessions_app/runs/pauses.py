@@ -7,12 +7,12 @@ writes the decision, and the runtime deletes it and goes on. The first decision 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, Min, OuterRef
 
 from sessions_app.console.pause_points import REQUEST_KEY, may_pause
 from sessions_app.presentation import visible_text
@@ -87,6 +87,13 @@ class PauseContent(TypedDict, total=False):
     writes: dict[str, Any]
     cut: str
     state: dict[str, Any]
+
+
+Interval = tuple[float, float]
+"""Start and end, in seconds since the epoch."""
+
+MAX_TIMES = 500
+"""Intervals in which a run was paused that its row keeps, the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +199,13 @@ def expire_pause(pause_pk: int) -> bool:
     return not RunPause.objects.filter(pk=pause_pk).exists()
 
 
-def delete_pause(pause_pk: int) -> None:
-    """Delete a pause whose decision is carried out."""
+def delete_pause(run_id: str, pause_pk: int, paused_times: Sequence[Interval] = ()) -> None:
+    """Delete a pause whose decision is carried out, and store when the run was paused so far, unless it still is."""
     with transaction.atomic():
         RunPause.objects.filter(pk=pause_pk).delete()
+        if paused_times:
+            total_s = sum(end - start for start, end in paused_times)
+            _store_times(run_id, paused_times, total_s)
         change_notification.notify_after_commit()
 
 
@@ -209,10 +219,20 @@ def inherit_pause_points(session_pk: int, invocation_id: str) -> dict[str, Any]:
     return {REQUEST_KEY: json.loads(request)[REQUEST_KEY]} if may_pause(request) else {}
 
 
-def delete_run_pauses(run: Run) -> None:
-    """Delete the pauses of a run that has ended. `run.request` says whether it can have any."""
-    if may_pause(run.request):
+def end_run_pauses(run: Run) -> None:
+    """Delete the pauses of a run that has ended: they lasted until then. `run.request` says whether it can have any."""
+    if not may_pause(run.request):
+        return
+    began = RunPause.objects.filter(run=run).aggregate(began=Min("created_at"))["began"]
+    if began is not None and run.finished_at is not None:
+        end = max(began, run.finished_at)
+        times = [*json.loads(run.paused_times), (began, end)]
+        _store_times(run.pk, times, run.paused_s + end - began)
         RunPause.objects.filter(run=run).delete()
+
+
+def _store_times(run_id: str, times: Sequence[Interval], total_s: float) -> None:
+    Run.objects.filter(pk=run_id).update(paused_s=total_s, paused_times=dumps(times[-MAX_TIMES:]))
 
 
 def list_pause_keys(run: Run | None) -> list[int]:

@@ -31,7 +31,16 @@ from sessions_app.runs.run_usage import read_invocations_spending, read_runs_spe
 from sessions_app.search.execution.field_terms import id_starts_with
 from sessions_app.store.database import pagination
 from sessions_app.store.database.pagination import Order, Page
-from sessions_app.store.models import DURATION, HAS_NO_RUN, AgentSession, Event, ModelCall, Run, Trace
+from sessions_app.store.models import (
+    HAS_NO_RUN,
+    RUN_DURATION,
+    TRACE_DURATION,
+    AgentSession,
+    Event,
+    ModelCall,
+    Run,
+    Trace,
+)
 from sessions_app.traces.waterfall import working_seconds
 
 M = TypeVar("M", bound=Model)
@@ -116,11 +125,10 @@ class RunRow:
 
     @property
     def seconds(self) -> float | None:
-        """Working time; None until the end, and of a run that never began."""
+        """Working time without pauses; None until the end, and of a run that never began."""
         if isinstance(self.record, Trace):
             return working_seconds(self.record)
-        begun_at, ended_at = self.record.started_at, self.record.finished_at
-        return ended_at - begun_at if ended_at and begun_at else None
+        return self.record.seconds
 
     @property
     def trace_pk(self) -> int | None:
@@ -171,7 +179,7 @@ def filter_runs(filters: Mapping[str, str]) -> QuerySet[Run]:
             is_repeatable=is_repeatable,
             message_seq=F("first_seq") + 1,
             message_summary=Subquery(messages.values("summary")[:1]),
-            duration=DURATION,
+            duration=RUN_DURATION,
             is_paused=IS_PAUSED,
             trace=Subquery(traces.values("pk")[:1]),
         )
@@ -198,7 +206,7 @@ def filter_invocations(filters: Mapping[str, str]) -> QuerySet[Trace]:
             message_seq=Subquery(messages.values("seq")[:1]),
             message_summary=Subquery(messages.values("summary")[:1]),
             created_at=F("started_at"),
-            duration=DURATION,
+            duration=TRACE_DURATION,
             trace=F("pk"),
         )
         .filter(HAS_NO_RUN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -134,7 +135,7 @@ def sum_invocations(
 ) -> dict[str, InvocationTotals]:
     """Return the totals of the events' invocations, over at most `reach` events on either side.
 
-    `runs` are the invocations' runs, oldest first: the time between two runs is a pause.
+    `runs` are the invocations' runs, oldest first: the time between two runs is a pause, as are their own pauses.
     """
     if not events:
         return {}
@@ -181,7 +182,7 @@ def _has_answers(rows: list[dict[str, Any]]) -> bool:
 def _read_pauses(
     session: AgentSession, answered: list[str], runs: Sequence[Run], low: int, high: int
 ) -> dict[str, list[Interval]]:
-    """Return the pauses of invocations: between runs, and before user events. At most one query."""
+    """Return the pauses of invocations: between and within runs, and before user events. At most one query."""
     pauses: dict[str, list[Interval]] = defaultdict(list)
     ended: dict[str, float] = {}
     for run in runs:
@@ -189,6 +190,7 @@ def _read_pauses(
             continue
         if (before := ended.get(run.invocation_id)) is not None:
             pauses[run.invocation_id].append((before, run.started_at))
+        pauses[run.invocation_id] += map(tuple, json.loads(run.paused_times))
         if run.finished_at is not None:
             ended[run.invocation_id] = run.finished_at
     if not answered:

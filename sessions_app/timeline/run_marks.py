@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 
 from sessions_app.console.pause_points import PausePoints, may_pause
 from sessions_app.runs import job_queue
-from sessions_app.runs.pauses import OpenPause, list_open_pauses, list_pause_keys
+from sessions_app.runs.pauses import IS_PAUSED, OpenPause, list_open_pauses, list_pause_keys
 from sessions_app.store.models import AgentSession, Event, Run
 from sessions_app.store.short_texts import truncate
 
@@ -76,12 +76,14 @@ class RunMark:
         error_seq: seq of the event that shows the error; 0: none does, so the mark shows it.
         message: the user's message, if no event shows it.
         is_attempt: one of several runs of an interrupted invocation, which are all shown.
+        is_paused: it waits for a person's decision.
     """
 
     run: Run
     error_seq: int = 0
     message: str = ""
     is_attempt: bool = False
+    is_paused: bool = False
 
     @classmethod
     def alone(cls, run: Run, request: str) -> RunMark:
@@ -89,11 +91,9 @@ class RunMark:
         return cls(run, message=request_text(request))
 
     @property
-    def seconds(self) -> float | None:
-        """Duration in seconds; None if the run has not started or not ended."""
-        if self.run.started_at is None or self.run.finished_at is None:
-            return None
-        return max(0.0, self.run.finished_at - self.run.started_at)
+    def version(self) -> str:
+        """A text that changes with what is shown."""
+        return f"{self.run.status} {self.run.invocation_id}{' paused' if self.is_paused else ''}"
 
     @property
     def never_began(self) -> bool:
@@ -126,7 +126,8 @@ def read_window_runs(session: AgentSession, events: Sequence[Event]) -> list[Run
 
     One query.
 
-    Runs without events have their request as `request_message`; for others it is empty. They are placed after the
+    `is_paused` tells whether they wait for a person's decision. Runs without events have their request as
+    `request_message`; for others it is empty. They are placed after the
     event that was the session's last when they started; runs before any event belong to the first or an empty window.
     """
     first, last = (events[0].seq, events[-1].seq) if events else (0, 0)
@@ -136,7 +137,9 @@ def read_window_runs(session: AgentSession, events: Sequence[Event]) -> list[Run
         invocation_id="", status__in=UNSUCCESSFUL, place__gte=0 if first <= 1 else first, place__lte=last
     )
     request = Case(When(invocation_id="", then=F("request")), default=Value(""), output_field=TextField())
-    runs = Run.objects.filter(session=session).annotate(place=position, request_message=request)
+    runs = Run.objects.filter(session=session).annotate(
+        place=position, request_message=request, is_paused=IS_PAUSED
+    )
     return list(
         runs.filter(of_events | alone | Q(status=Run.Status.RUNNING))
         .defer("request")
@@ -181,17 +184,22 @@ def read_pauses(runs: SessionRuns) -> SessionRuns:
 
 
 def changed_marks(
-    runs: Sequence[Run], earlier_marks: Mapping[str, str]
+    runs: SessionRuns, earlier_versions: Mapping[str, str]
 ) -> tuple[list[RunMark], dict[str, str]]:
-    """Return the marks of runs that changed since `earlier_marks`, oldest first, and the marks to pass next time.
+    """Return the marks of the newest runs that changed, oldest first, and their versions to pass next time.
 
-    `earlier_marks` maps run ids to a text that changes with the mark.
+    `earlier_versions` are the versions of marks by the ids of their runs.
     """
-    now = {run.pk: f"{run.status} {run.invocation_id}" for run in reversed(runs)}
-    changed = [run for run in reversed(runs) if earlier_marks.get(run.pk) != now[run.pk]]
-    attempts = interrupted_invocations(runs)
-    marks = [RunMark.alone(run, run.request) for run in changed if run.status != Run.Status.QUEUED]
-    return [replace(mark, is_attempt=mark.run.invocation_id in attempts) for mark in marks], now
+    paused_run = runs.running if runs.pause_keys else None
+    marks = {run.pk: RunMark(run, is_paused=run == paused_run) for run in reversed(runs.newest)}
+    versions = {pk: mark.version for pk, mark in marks.items()}
+    attempts = interrupted_invocations(runs.newest)
+    changed = [
+        replace(mark, message=request_text(mark.run.request), is_attempt=mark.run.invocation_id in attempts)
+        for pk, mark in marks.items()
+        if earlier_versions.get(pk) != versions[pk] and mark.run.status != Run.Status.QUEUED
+    ]
+    return changed, versions
 
 
 def message_text(run: Run) -> str:

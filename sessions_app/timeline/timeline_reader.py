@@ -163,7 +163,10 @@ def _add_runs(group: InvocationGroup, runs: list[Run]) -> None:
         marked_runs = [run for run in runs if run.status != Run.Status.QUEUED]
     else:
         marked_runs = [run for run in runs if needs_mark(run, is_asking=is_asking and run is runs[-1])]
-    group.runs = [RunMark(run, error_seqs.get(run.pk, 0)) for run in marked_runs]
+    group.runs = [
+        RunMark(run, error_seqs.get(run.pk, 0), is_paused=run.is_paused)  # type: ignore[attr-defined]  # annotated, too
+        for run in marked_runs
+    ]
     group.first_runs = list({run.code_version: run for run in reversed(runs) if run.code_version}.values())[
         ::-1
     ]

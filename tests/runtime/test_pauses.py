@@ -338,6 +338,37 @@ async def test_call_that_needs_a_confirmation_pauses_once_it_is_approved(stage, 
     assert [change["what"] for change in changes_of(await read_events(session))] == ["arguments"]
 
 
+async def test_time_of_pauses_is_no_duration_of_the_run(stage):
+    _, run = await start(stage, BOOK, TOOLS)
+    [pause] = await open_pauses(run)
+    hour_ago = pause.row.created_at - 3600
+    await decide(run, "continue")
+    row = await stage.end_of(run)
+    [[began, ended]] = json.loads(row.paused_times)
+    assert began <= ended
+    assert row.paused_s == pytest.approx(ended - began)
+    await units_of_work.write(
+        Run.objects.filter(pk=run.pk).update,
+        started_at=row.started_at - 3600,
+        paused_s=row.paused_s + 3600,
+        paused_times=json.dumps([[hour_ago, ended]]),
+    )
+    row = await read_run(run)
+    assert row.seconds is not None
+    assert row.seconds < 3600
+    [listed] = await units_of_work.read(lambda: list(run_list.all_runs().filter(pk=run.pk)))
+    assert listed.duration == pytest.approx(row.seconds)
+
+
+async def test_run_that_is_cancelled_at_a_pause_was_paused_until_then(stage):
+    _, run = await start(stage, BOOK, TOOLS)
+    [pause] = await open_pauses(run)
+    await dispatch.cancel_run(run)
+    row = await stage.end_of(run)
+    assert json.loads(row.paused_times) == [[pause.row.created_at, row.finished_at]]
+    assert row.paused_s == pytest.approx(row.finished_at - pause.row.created_at)
+
+
 async def test_error_in_place_of_a_tool_is_a_failed_result(stage):
     session, run = await start(stage, BOOK, TOOLS)
     await decide(run, "fail", response={"error": "no rooms"})
@@ -568,7 +599,7 @@ async def test_pause_ends_either_by_a_decision_or_by_its_limit(stage):
     with pytest.raises(PauseEnded):
         await units_of_work.write(pauses.decide, run.pk, pks[1], {"action": "continue"}, "ann")
     await units_of_work.write(Run.objects.filter(pk=run.pk).update, status=Run.Status.DONE)
-    await units_of_work.write(pauses.delete_pause, pks[0])
+    await units_of_work.write(pauses.delete_pause, run.pk, pks[0])
 
 
 @pytest.mark.parametrize(("count", "is_editable"), [(10_000, True), (40_000, False)], ids=["as it is", "cut"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -9,8 +10,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.agent_processes import processes
+from sessions_app.console.pause_points import PausePoints
 from sessions_app.delivery.failure import NO_FAILURE, Failure
-from sessions_app.runs import lifecycle
+from sessions_app.runs import lifecycle, pauses
 from sessions_app.store.models import Run
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.groups import InvocationGroup
@@ -129,14 +131,14 @@ def test_a_resumed_run_that_is_done_is_news_of_its_invocation(story):
     first = begin(story)
     story.asks("go")
     lifecycle.finish(first.pk, Status.FAILED, Failure("ValueError", ""), invocation_id="i1")
-    _, versions = changed_marks(read_session_runs(story.pk).newest, {})
+    _, versions = changed_marks(read_session_runs(story.pk), {})
     second = begin(story)
     lifecycle.record_invocation(second.pk, "i1")
     lifecycle.finish(second.pk, Status.DONE)
-    [mark], _ = changed_marks(read_session_runs(story.pk).newest, versions)
+    [mark], _ = changed_marks(read_session_runs(story.pk), versions)
     assert (mark.run.pk, mark.is_visible) == (second.pk, True)
     create_run(story, "b", Status.DONE)
-    marks, _ = changed_marks(read_session_runs(story.pk).newest, {})
+    marks, _ = changed_marks(read_session_runs(story.pk), {})
     assert [mark.is_visible for mark in marks] == [True, True, False]
 
 
@@ -172,6 +174,34 @@ def test_event_after_a_resume_excludes_the_pause(story):
         lifecycle.finish(run.pk, Status.FAILED, invocation_id="i1")
         Run.objects.filter(pk=run.pk).update(started_at=began, finished_at=ended)
     assert [item.elapsed for item in timeline(story).groups[0].items] == [None, 2.5, 0.5, 0.5]
+
+
+def test_pause_within_a_run_is_shown_and_is_no_time_of_work(story, get):
+    run = begin(story)
+    story.says("so far", timestamp=100.5)
+    story.says("and on", timestamp=161.0)
+    times = json.dumps([[100.6, 160.6]])
+    Run.objects.filter(pk=run.pk).update(
+        invocation_id="i1", started_at=100.0, paused_s=60.0, paused_times=times
+    )
+    group = timeline(story).groups[0]
+    assert (group.totals.seconds, group.totals.paused_seconds) == (0.5, 60.0)
+    assert "waited 1 min" in get(session_path(story)).one("h2", "invocation-head").text
+
+
+def test_paused_run_is_paused_at_its_turn_at_first_and_live(story, get):
+    request = {"new_message": None, "pause_at": PausePoints(tool_calls=True).as_json()}
+    run = begin(story)
+    story.says("so far")
+    Run.objects.filter(pk=run.pk).update(invocation_id="i1", request=json.dumps(request))
+    _, versions = changed_marks(read_session_runs(story.pk), {})
+    pk = pauses.add_pause(run.pk, "tool", "desk", "book", {}, 100.0, 60.0)
+    assert get(session_path(story)).one("div", "run-state").text.strip() == "Paused"
+    [mark], versions = changed_marks(read_session_runs(story.pk), versions)
+    assert mark.is_paused
+    pauses.delete_pause(run.pk, pk)
+    [mark], _ = changed_marks(read_session_runs(story.pk), versions)
+    assert not mark.is_paused
 
 
 def test_result_of_confirmed_call_excludes_the_wait_for_the_person(story):

@@ -19,9 +19,10 @@ from sessions_app.store.models.derived import (
     TrendBucket,
 )
 from sessions_app.store.models.runs import (
-    DURATION,
     HAS_NO_RUN,
     LOG_LEVELS,
+    RUN_DURATION,
+    TRACE_DURATION,
     UNCOUNTED,
     UNINDEXED_NESTED,
     LogRecord,
@@ -68,11 +69,12 @@ from sessions_app.store.models.state import (
 )
 
 __all__ = [
-    "DURATION",
     "HAS_NO_RUN",
     "LOG_LEVELS",
     "NOT_WITHDRAWN",
+    "RUN_DURATION",
     "STATE_ROWS",
+    "TRACE_DURATION",
     "UNCHECKED",
     "UNCOUNTED",
     "UNINDEXED",

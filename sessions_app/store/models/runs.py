@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import partial
 from typing import Any
 
 from django.db import models
 
 from sessions_app.store.models.sessions import AgentSession
 
-DURATION = models.Func(
-    models.F("finished_at") - models.F("started_at"),
+_SECONDS = partial(
+    models.Func,
     template="coalesce(%(expressions)s, 0.0)",  # a parameter would keep SQLite from using the index
     output_field=models.FloatField(),
 )
-"""Seconds that a run or invocation took; 0 until it ends, and if it never started. It has indexes."""
+TRACE_DURATION = _SECONDS(models.F("finished_at") - models.F("started_at"))
+"""Seconds that an invocation took; 0 until it ends. It has an index."""
+
+RUN_DURATION = _SECONDS(models.F("finished_at") - models.F("started_at") - models.F("paused_s"))
+"""Seconds that a run took without its pauses; 0 until it ends, and if it never started. It has an index."""
 
 
 class RuntimeProcess(models.Model):
@@ -83,6 +88,14 @@ class Run(models.Model):
     cancel_requested_at = models.FloatField(null=True)
     first_seq = models.BigIntegerField(null=True, help_text="seq of the session when the run started.")
     last_seq = models.BigIntegerField(null=True, help_text="seq of the session when the run ended.")
+    paused_s = models.FloatField(
+        default=0.0, db_default=0.0, help_text="Seconds for which it waited for decisions of persons."
+    )
+    paused_times = models.TextField(
+        default="[]",
+        db_default="[]",
+        help_text="JSON: the newest of these intervals, [start, end], in order.",
+    )
     error_type = models.TextField(default="")
     error = models.TextField(default="")
     traceback = models.TextField(default="")
@@ -99,8 +112,15 @@ class Run(models.Model):
             ),
             models.Index(fields=["session"], condition=models.Q(status="waiting"), name="run_waiting"),
             models.Index(fields=["session", "invocation_id"], name="run_of_invocation"),
-            models.Index(DURATION, models.F("id"), name="run_by_duration"),
+            models.Index(RUN_DURATION, models.F("id"), name="run_by_duration"),
         ]
+
+    @property
+    def seconds(self) -> float | None:
+        """Duration in seconds without pauses; None if the run has not started or not ended."""
+        if self.started_at is None or self.finished_at is None:
+            return None
+        return max(0.0, self.finished_at - self.started_at - self.paused_s)
 
 
 class RunPause(models.Model):
@@ -298,7 +318,7 @@ class Trace(models.Model):
             models.Index(fields=["trace_id"], name="trace_by_trace_id", condition=~models.Q(trace_id="")),
             models.Index(fields=["id"], name="trace_uncounted", condition=UNCOUNTED),
             models.Index(fields=["-started_at", "-id"], name="own_trace_newest", condition=HAS_NO_RUN),
-            models.Index(DURATION, models.F("id"), name="own_trace_by_duration", condition=HAS_NO_RUN),
+            models.Index(TRACE_DURATION, models.F("id"), name="own_trace_by_duration", condition=HAS_NO_RUN),
         ]
 
     @property
