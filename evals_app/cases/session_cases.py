@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.db.models import Max, Min
 
 from evals_app.cases import expected_steps, message_text
 from evals_app.cases.form_fields import browser_text
+from evals_app.cases.recorded_fixtures import find_changes, read_recorded_fixtures
 from evals_app.files.content import FINAL_STATE, TURN_STATES
+from evals_app.files.fixtures import FIXTURES
 from sessions_app.runs.runtime_client import provider
 from sessions_app.store import scopes
 from sessions_app.store.errors import BadInput
@@ -72,12 +74,14 @@ class CaseOptions:
     """Expectations of a case. `keys` are those of the final state; None for all written keys.
 
     `answers` and `steps` tell whether the recorded ones are expected of turns that are not in `turns`, by first event.
+    `fixtures` tells whether the recorded results answer the tool calls of the case.
     """
 
     answers: bool = True
     steps: bool = True
     keys: frozenset[str] | None = frozenset()
     turn_states: bool = False
+    fixtures: bool = False
     turns: Mapping[int, TurnExpectation] = field(default_factory=dict)
 
 
@@ -170,8 +174,10 @@ def build_case(
 ) -> Json:
     """Build a case of consecutive turns of a session, given all of ADK's turns of the session.
 
+    The answer of a turn in which a person changed something at a pause is expected only if `options.turns` has it.
+
     Raises:
-        BadInput: ADK has none of these turns.
+        BadInput: ADK has none of these turns, or they have too many tool calls for fixtures.
     """
     turns_by_id = {turn.get("invocation_id"): turn for turn in conversation}
     case_turns = [turn for turn in turns if turn.invocation_id in turns_by_id]
@@ -180,10 +186,17 @@ def build_case(
             f"Nothing that was said in session {session.session_id!r} makes a turn of a case.",
             hint="Choose other turns, or leave the session out.",
         )
+    invocation_ids = [turn.invocation_id for turn in case_turns]
+    changes = find_changes(session, invocation_ids)
     return {
         "eval_id": case_id,
+        **_recorded_fixtures(session, invocation_ids, options),
         "conversation": [
-            _expected_turn(turns_by_id[turn.invocation_id], options, options.turns.get(turn.first))
+            _expected_turn(
+                turns_by_id[turn.invocation_id],
+                replace(options, answers=options.answers and turn.invocation_id not in changes),
+                options.turns.get(turn.first),
+            )
             for turn in case_turns
         ],
         "session_input": {
@@ -193,6 +206,12 @@ def build_case(
         },
         **_expected_states(session, case_turns, options),
     }
+
+
+def _recorded_fixtures(session: AgentSession, invocation_ids: list[str], options: CaseOptions) -> Json:
+    """Return the field of a case with the recorded results of its tool calls, if it is to have them."""
+    fixtures = read_recorded_fixtures(session, invocation_ids).fixtures if options.fixtures else []
+    return {FIXTURES: fixtures} if fixtures else {}
 
 
 def _expected_states(session: AgentSession, turns: Sequence[SessionTurn], options: CaseOptions) -> Json:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 
 from evals_app.cases import edits, expected_steps, message_text, review, session_cases
 from evals_app.cases.form_fields import CaseField
+from evals_app.cases.recorded_fixtures import RecordedFixtures, find_changes, read_recorded_fixtures
 from evals_app.cases.session_cases import CaseOptions, SessionTurn, TurnExpectation, WrittenKey
 from evals_app.files import file_changes, library
 from evals_app.files.file_changes import EvalsetChange
@@ -51,6 +52,7 @@ class StepField:
 class TurnForm:
     """Fields for what a case expects of a turn. `is_wrong`: its recorded answer is no answer to expect.
 
+    `changes` are what persons changed of it at pauses: then its recorded answer is not expected, either.
     `is_read` is false if the agent's runtime could not be asked for the turn: the fields are as they were sent.
     """
 
@@ -59,6 +61,7 @@ class TurnForm:
     steps: list[StepField]
     recorded: str
     is_wrong: bool
+    changes: Sequence[Json] = ()
     is_read: bool = True
 
     @classmethod
@@ -79,17 +82,18 @@ class TurnForm:
         recorded: Json,
         cases_request: CasesRequest,
         *,
+        changes: Sequence[Json],
         is_wrong: bool,
         is_refused: bool,
     ) -> TurnForm:
-        """Return the fields of a turn, given ADK's turn."""
+        """Return the fields of a turn, given ADK's turn and what persons changed."""
         expectation = cases_request.options.turns.get(turn.first)
         recorded_answer = message_text.message_text(recorded.get("final_response"))
-        answer = expectation.answer if expectation else "" if is_wrong else recorded_answer
+        answer = expectation.answer if expectation else "" if is_wrong or changes else recorded_answer
         error = ANSWER_MISSING if is_wrong and is_refused and not answer.strip() else ""
-        field = CaseField(f"answer.{turn.first}", answer, error)
+        answer_field = CaseField(f"answer.{turn.first}", answer, error)
         steps = _list_steps(turn.first, recorded.get("intermediate_data"), expectation)
-        return cls(turn, field, steps, recorded_answer, is_wrong)
+        return cls(turn, answer_field, steps, recorded_answer, is_wrong, changes)
 
 
 def _list_steps(seq: int, data: Json | None, expectation: TurnExpectation | None) -> list[StepField]:
@@ -118,7 +122,10 @@ def _list_steps(seq: int, data: Json | None, expectation: TurnExpectation | None
 
 @dataclass(frozen=True)
 class CaseSource:
-    """A session that is to become a case. `conversation`: ADK's turns by invocation; None: not read."""
+    """A session that is to become a case. `conversation`: ADK's turns by invocation; None: not read.
+
+    `changes` are what persons changed at pauses, by invocation.
+    """
 
     session: AgentSession
     turns: list[SessionTurn]
@@ -126,6 +133,7 @@ class CaseSource:
     keys: list[WrittenKey]
     case_id: str
     wrong: SessionTurn | None = None
+    changes: Mapping[str, Sequence[Json]] = field(default_factory=dict)
     conversation: list[Json] | None = None
 
     @property
@@ -153,6 +161,7 @@ class CaseSource:
                 turn,
                 recorded[turn.invocation_id],
                 cases_request,
+                changes=self.changes.get(turn.invocation_id, ()),
                 is_wrong=turn == self.wrong,
                 is_refused=is_refused,
             )
@@ -183,7 +192,8 @@ class CasesRequest:
     def of(cls, fields: QueryDict, *, is_form: bool) -> CasesRequest:
         """Read it; without a form, what a case usually expects."""
         sessions = [int(pk) for pk in fields.getlist("session") if pk.isdecimal() and len(pk) < 19]
-        options = CaseOptions(True, True, None if len(sessions) > 1 else frozenset(), False)
+        fixtures = "fixtures" in fields
+        options = CaseOptions(True, True, None if len(sessions) > 1 else frozenset(), False, fixtures)
         if is_form:
             keys = None if "all_keys" in fields else frozenset(fields.getlist("key"))
             is_single = len(sessions) == 1
@@ -192,6 +202,7 @@ class CasesRequest:
                 is_single or "steps" in fields,
                 keys,
                 "turn_states" in fields,
+                fixtures,
                 _read_expectations(fields) if is_single else {},
             )
         return cls(
@@ -334,7 +345,18 @@ def _read_source(
     keys = session_cases.find_written_keys(session, part)
     name = edits.free_id(requested_id or session_cases.suggest_id(session, part), used_ids)
     used_ids.add(name)
-    return CaseSource(session, turns, part, keys, name, wrong)
+    changes = find_changes(session, [turn.invocation_id for turn in part])
+    return CaseSource(session, turns, part, keys, name, wrong, changes)
+
+
+def _read_fixtures(sources: list[CaseSource]) -> RecordedFixtures:
+    """Return the fixtures that the form offers for the case of one session; none if they would be too many."""
+    if len(sources) != 1:
+        return RecordedFixtures()
+    try:
+        return read_recorded_fixtures(sources[0].session, [turn.invocation_id for turn in sources[0].part])
+    except BadInput:
+        return RecordedFixtures()
 
 
 def _build_case(cases_request: CasesRequest, source: CaseSource) -> Json:
@@ -361,6 +383,7 @@ def _render_record_form(
         "turn_forms": sources[0].turn_forms(cases_request, is_refused=status == 422)
         if len(sources) == 1
         else [],
+        "recorded_fixtures": _read_fixtures(sources),
         "app_name": app_name,
         "targets": list(targets.values_list("evalset_id", flat=True)),
         **change_context(change, error),
