@@ -6,20 +6,30 @@ which the form was opened; the `origin` of each row is its index there.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from evals_app.cases import expected_steps, message_text
-from evals_app.cases.form_fields import CaseField, Nested, browser_text, field_text, field_word, form_rows
+from evals_app.cases.fixture_forms import FIXTURE_COLUMNS, fixture_rows, read_fixtures
+from evals_app.cases.form_fields import (
+    CaseField,
+    Nested,
+    browser_text,
+    field_text,
+    field_word,
+    form_rows,
+    json_text,
+    read_object,
+    set_field,
+)
 from evals_app.cases.known_tools import KnownTools
 from evals_app.files.content import FINAL_STATE, TURN_STATES
+from evals_app.files.fixtures import FIXTURES
 from evals_app.files.scenario_plan import ConversationPlan
 from evals_app.files.schema import DEFAULT_USER
 from evals_app.files.tags import MAX_TAG_LENGTH, TAGS, read_tags, require_tag, split_tags
 from evals_app.metrics import catalog
-from sessions_app.store import text_input
 
 Json = dict[str, Any]
 
@@ -28,7 +38,6 @@ OWN_PERSONA = "own"
 RUBRIC_TYPES = tuple(catalog.RUBRIC_TYPES.values())
 NEW_ROW_DEFAULTS = {"rubrics": {"type": RUBRIC_TYPES[0]}}
 """Initial data of new rows."""
-SHORT_JSON = 60
 NO_TOOLS = KnownTools()
 RUBRIC_ERRORS = {"id": "Give the rubric an id.", "property": "Write what is true of a good answer."}
 SCENARIO_ERRORS = {
@@ -65,15 +74,8 @@ def case_form_data(case: Json) -> Nested:
         "session_id": start.get("session_id") or "",
         "state": json_text(start.get("state")),
         "final_state": json_text(case.get(FINAL_STATE)),
+        "fixtures": fixture_rows(case.get(FIXTURES) or []),
     }
-
-
-def json_text(value: Any) -> str:
-    """Return JSON for a text area; "" for an empty value."""
-    if not value:
-        return ""
-    short = json.dumps(value, ensure_ascii=False)
-    return short if len(short) <= SHORT_JSON else json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def _turn_form(turn: Json, index: int, state: Any) -> Nested:
@@ -136,11 +138,13 @@ class AppliedForm:
             states = [
                 self._read_json(form, "state", f"turns.{index}.state") for index, form in enumerate(forms)
             ]
-        _set_field(case, "session_input", self._read_session_input(base.get("session_input")))
-        _set_field(case, "rubrics", self._read_rubrics(self._data, "rubrics", base.get("rubrics")))
-        _set_field(case, FINAL_STATE, self._read_state("final_state", base.get(FINAL_STATE)))
-        _set_field(case, TAGS, self._read_tags(base))
-        _set_field(case, TURN_STATES, _turn_states(base.get(TURN_STATES), states))
+        set_field(case, "session_input", self._read_session_input(base.get("session_input")))
+        set_field(case, "rubrics", self._read_rubrics(self._data, "rubrics", base.get("rubrics")))
+        set_field(case, FINAL_STATE, self._read_state("final_state", base.get(FINAL_STATE)))
+        fixtures = read_fixtures(self._data, base.get(FIXTURES) or [], self.errors)
+        set_field(case, FIXTURES, fixtures or (base.get(FIXTURES) if base.get(FIXTURES) == [] else None))
+        set_field(case, TAGS, self._read_tags(base))
+        set_field(case, TURN_STATES, _turn_states(base.get(TURN_STATES), states))
         return case
 
     def _read_tags(self, base: Json) -> Any:
@@ -164,13 +168,13 @@ class AppliedForm:
             self.errors[f"turns.{index}.user"] = "What does the user say?"
         turn = {**base, "user_content": user_content or {"role": "user", "parts": []}}
         answer = message_text.with_text(base.get("final_response"), field_text(form, "answer"), "model")
-        _set_field(turn, "final_response", answer)
+        set_field(turn, "final_response", answer)
         old = base.get("intermediate_data")
         data = expected_steps.with_steps(
             old, self._read_calls(index, form, old), self._read_texts(index, form, old), self._app_name
         )
-        _set_field(turn, "intermediate_data", data)
-        _set_field(
+        set_field(turn, "intermediate_data", data)
+        set_field(
             turn, "rubrics", self._read_rubrics(form, "rubrics", base.get("rubrics"), f"turns.{index}.")
         )
         return turn
@@ -215,7 +219,7 @@ class AppliedForm:
             rubric = {**old, "rubric_id": field_word(row, "id", old.get("rubric_id"))}
             rubric["rubric_content"] = {**content, "text_property": says}
             for field in ("description", "type"):
-                _set_field(rubric, field, field_word(row, field, old.get(field)) or None)
+                set_field(rubric, field, field_word(row, field, old.get(field)) or None)
             for field, key in (("id", "rubric_id"), ("property", "")):
                 if not (rubric[key] if key else field_text(row, field).strip()):
                     self.errors[f"{where}{name}.{index}.{field}"] = RUBRIC_ERRORS[field]
@@ -239,7 +243,7 @@ class AppliedForm:
         )
         if persona == OWN_PERSONA and own_persona is None and "persona_json" not in self.errors:
             self.errors["persona_json"] = "Describe the persona as JSON, or choose one of ADK's."
-        _set_field(scenario, "user_persona", own_persona or persona or None)
+        set_field(scenario, "user_persona", own_persona or persona or None)
         return scenario
 
     def _read_session_input(self, base: Any) -> Json | None:
@@ -256,7 +260,7 @@ class AppliedForm:
         session = dict(base or {})
         session["app_name"] = names["app_name"] or self._app_name
         session["user_id"] = names["user_id"] or DEFAULT_USER
-        _set_field(session, "session_id", names["session_id"] or None)
+        set_field(session, "session_id", names["session_id"] or None)
         if state or "state" in session:
             session["state"] = state or {}
         return session
@@ -266,21 +270,7 @@ class AppliedForm:
         return state or (base if base is not None and not base else None)
 
     def _read_json(self, form: Nested, name: str, where: str) -> Json | None:
-        """Parse the JSON object of a field. Return None if it is empty, or invalid, which adds an error."""
-        source = field_text(form, name)
-        if not source.strip():
-            return None
-        try:
-            value = text_input.parse_json(source, parse_constant=_refuse_constant)
-        except json.JSONDecodeError as error:
-            self.errors[where] = f"No JSON: {error.msg} (line {error.lineno}, column {error.colno})."
-        except (ValueError, RecursionError) as error:
-            self.errors[where] = f"No JSON: {error}."
-        else:
-            if isinstance(value, dict):
-                return value
-            self.errors[where] = 'An object is needed, such as {"key": "value"}.'
-        return None
+        return read_object(form, name, where, self.errors)
 
 
 def _keep_plan(new: str, old: Any) -> str:
@@ -288,23 +278,11 @@ def _keep_plan(new: str, old: Any) -> str:
     return old if isinstance(old, str) and browser_text(old) == browser_text(new) else new
 
 
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number in JSON")
-
-
 def _turn_states(base: Any, states: list[Json | None] | None) -> Any:
     """Return the expected states after turns for the case; None if there are none."""
     if states is None or not any(states):
         return base if isinstance(base, list) and not any(base) and len(base) == len(states or []) else None
     return states
-
-
-def _set_field(target: Json, name: str, value: Any) -> None:
-    """Set a field. None removes it, unless it was null before."""
-    if value is not None:
-        target[name] = value
-    elif target.get(name) is not None:
-        del target[name]
 
 
 def _origin_number(row: Nested) -> int | None:
@@ -327,6 +305,7 @@ class CaseForm:
     fields: Fields
     turns: list[Fields]
     rubrics: list[Fields]
+    fixtures: list[Fields]
     kind: str
     persona: str
     faults: int
@@ -345,6 +324,7 @@ class CaseForm:
             {name: field(name, field_text(data, name)) for name in PLAIN},
             [_turn_fields(field, index, row, base) for index, row in enumerate(form_rows(data, "turns"))],
             _row_fields(field, data, "rubrics", "", RUBRIC),
+            _row_fields(field, data, "fixtures", "", FIXTURE_COLUMNS),
             "scenario" if field_text(data, "kind") == "scenario" else "conversation",
             field_text(data, "persona"),
             len(errors),

@@ -1,18 +1,23 @@
-"""Nested form fields such as `turns.0.calls.1.name`: parsing, and adding, moving and removing rows. Pure."""
+"""Nested form fields such as `turns.0.calls.1.name`: parsing and JSON, and adding, moving and removing rows. Pure."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from sessions_app.presentation import visible_text
+from sessions_app.store import text_input
 
 Nested = dict[str, Any]
 
 MAX_DEPTH = 8
 """Most parts of a field's name."""
+
+SHORT_JSON = 60
+"""Characters of JSON that a text area shows in one line."""
 
 
 _LABELS = {
@@ -25,6 +30,9 @@ _LABELS = {
     "args": "arguments",
     "property": "what holds of a good answer",
     "final_state": "state at the end",
+    "fixtures": "fixture",
+    "code": "status code",
+    "times": "number of calls",
     "raw": "JSON",
 }
 """Labels for parts of field names that are no plain words."""
@@ -177,3 +185,41 @@ def _with_rows(data: Any, parts: Sequence[str], change: Any) -> Any:
         changed = change(listed if isinstance(listed, list) else [])
         return {**data, head: changed} if changed or head in data else data
     return {**data, head: _with_rows(data.get(head), remaining, change)} if head in data else data
+
+
+def json_text(value: Any) -> str:
+    """Return JSON for a text area; "" for an empty value."""
+    if not value:
+        return ""
+    short = json.dumps(value, ensure_ascii=False)
+    return short if len(short) <= SHORT_JSON else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def read_object(data: Nested, name: str, where: str, errors: dict[str, str]) -> dict[str, Any] | None:
+    """Parse the JSON object of a field. Return None if it is empty, or invalid, which adds an error at `where`."""
+    source = field_text(data, name)
+    if not source.strip():
+        return None
+    try:
+        value = text_input.parse_json(source, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        errors[where] = f"No JSON: {error.msg} (line {error.lineno}, column {error.colno})."
+    except (ValueError, RecursionError) as error:
+        errors[where] = f"No JSON: {error}."
+    else:
+        if isinstance(value, dict):
+            return value
+        errors[where] = 'An object is needed, such as {"key": "value"}.'
+    return None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def set_field(target: dict[str, Any], name: str, value: Any) -> None:
+    """Set a field. None removes it, unless it was null before."""
+    if value is not None:
+        target[name] = value
+    elif target.get(name) is not None:
+        del target[name]
