@@ -1,19 +1,25 @@
-"""Matchers of tool arguments in fixtures, which ADK lacks: its own `match_args` compares with `==` only. Pure."""
+"""Matchers of tool arguments in fixtures and expected tool calls, which ADK lacks: it compares with `==` only. Pure."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import regex
 
 from evals_app.files.pairing import json_equal
+from sessions_app.store import scopes
 
 Json = Mapping[str, Any]
 
 MAX_PATTERN = 1_000
 """Characters of a regular expression."""
+
+EXPECTED = "devui_match"
+"""Only member of an expected argument that has matchers in place of a value."""
 
 MATCH_S = 1.0
 """Seconds for which a regular expression is matched with an argument."""
@@ -148,3 +154,58 @@ def matches_arguments(matchers: Mapping[str, Json], arguments: Json) -> bool:
         and all(MATCHERS[name].matches(value, arguments[argument]) for name, value in by_name.items())
         for argument, by_name in matchers.items()
     )
+
+
+def require_expected_arguments(arguments: Json) -> Json:
+    """Return the arguments of an expected tool call if the matchers among them are valid.
+
+    Raises:
+        ValueError: names the argument and the rule.
+    """
+    for name, value in arguments.items():
+        if not isinstance(value, Mapping) or EXPECTED not in value:
+            continue
+        if len(value) > 1 or not isinstance(value[EXPECTED], Mapping):
+            raise ValueError(f"{name}: {EXPECTED} needs an object of matchers, and no member beside it")
+        try:
+            require_matchers(value[EXPECTED])
+        except ValueError as error:
+            raise ValueError(f"{name} {error}") from error
+    return arguments
+
+
+def has_matchers(arguments: Json | None) -> bool:
+    """Tell whether any expected argument has matchers in place of a value."""
+    return any(_is_matched(value) for value in (arguments or {}).values())
+
+
+def fits_expected(expected: Json | None, arguments: Json | None) -> bool:
+    """Tell whether the arguments of a call are those expected: the same names, with equal or fitting values."""
+    if expected == arguments:
+        return True
+    if not has_matchers(expected):
+        return False
+    expected, arguments = expected or {}, arguments or {}
+    return expected.keys() == arguments.keys() and all(
+        fits_value(value, arguments[name]) for name, value in expected.items()
+    )
+
+
+def fits_value(expected: Any, value: Any) -> bool:
+    """Tell whether an argument is the expected one: equal, or fitting its matchers."""
+    if not _is_matched(expected):
+        return bool(expected == value)
+    return _fits_matchers(scopes.dumps(expected[EXPECTED]), scopes.dumps(value))
+
+
+@lru_cache(maxsize=4096)
+def _fits_matchers(matchers_json: str, value_json: str) -> bool:
+    """Tell whether a value fits matchers. One that a regular expression cannot be matched with in time does not."""
+    try:
+        return matches_arguments({"": json.loads(matchers_json)}, {"": json.loads(value_json)})
+    except TimeoutError:
+        return False
+
+
+def _is_matched(value: Any) -> bool:
+    return isinstance(value, Mapping) and value.keys() == {EXPECTED}

@@ -11,8 +11,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, SerializationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    SerializationInfo,
+)
 from pydantic.alias_generators import to_camel, to_snake
+
+from evals_app.files.argument_matchers import require_expected_arguments
 
 JsonObject = dict[str, Any]
 
@@ -57,10 +66,10 @@ class GenaiModel(BaseModel):
 
 
 class FunctionCall(GenaiModel):
-    """Tool call."""
+    """Tool call. Expected arguments can have matchers in place of values."""
 
     id: str | None = None
-    args: JsonObject | None = None
+    args: Annotated[JsonObject, AfterValidator(require_expected_arguments)] | None = None
     name: str | None = None
     partial_args: list[JsonObject] | None = None
     will_continue: bool | None = None

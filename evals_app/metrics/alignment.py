@@ -13,6 +13,7 @@ from enum import StrEnum
 from itertools import zip_longest
 from typing import Any
 
+from evals_app.files.argument_matchers import fits_expected, fits_value, has_matchers
 from evals_app.metrics.catalog import IGNORE_ARGS, MATCH_TYPE
 from evals_app.metrics.criterion_options import option_value
 from sessions_app.presentation import text_diff
@@ -61,9 +62,11 @@ class Argument:
 
     @property
     def same(self) -> bool:
-        """Tell whether both sides have the same value."""
+        """Tell whether both sides have the same value, or the actual one fits the expected matchers."""
         return (
-            self.expected is not MISSING and self.actual is not MISSING and bool(self.expected == self.actual)
+            self.expected is not MISSING
+            and self.actual is not MISSING
+            and fits_value(self.expected, self.actual)
         )
 
     @property
@@ -139,7 +142,7 @@ def _make_pair(expected: Call | None, actual: Call | None, rules: MatchRules) ->
         return CallPair(expected, actual, Fit.EXTRA, rules.match_type == "EXACT", arguments)
     if actual is None:
         return CallPair(expected, actual, Fit.MISSING, True, arguments)
-    same = expected.get("args") == actual.get("args")
+    same = fits_expected(expected.get("args"), actual.get("args"))
     return CallPair(
         expected, actual, Fit.SAME if same else Fit.ARGS, not (same or rules.ignore_args), arguments
     )
@@ -178,7 +181,8 @@ def _iter_steps(
     if row < len(expected) and column < len(actual):
         expected_call, actual_call = expected[row], actual[column]
         same_tool = expected_call.get("name") == actual_call.get("name")
-        cost = int(expected_call.get("args") != actual_call.get("args")) if same_tool else 3
+        has_same_args = same_tool and fits_expected(expected_call.get("args"), actual_call.get("args"))
+        cost = int(not has_same_args) if same_tool else 3
         yield cost + costs[row + 1][column + 1], row + 1, column + 1
     if row < len(expected):
         yield 1 + costs[row + 1][column], row + 1, column
@@ -187,16 +191,18 @@ def _iter_steps(
 
 
 def _pair_in_any_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
-    """Pair equal calls first, then calls of one name; the others stay unpaired."""
+    """Pair equal calls first, then those that fit matchers, then calls of one name; the others stay unpaired."""
     unpaired = list(actual)
     chosen: list[Call | None] = [None] * len(expected)
+    indexes = sorted(range(len(expected)), key=lambda index: has_matchers(expected[index].get("args")))
     for same_arguments in (True, False):
-        for index, call in enumerate(expected):
+        for index in indexes:
+            call = expected[index]
             if chosen[index] is not None:
                 continue
             for position, other in enumerate(unpaired):
                 if other.get("name") == call.get("name") and (
-                    not same_arguments or other.get("args") == call.get("args")
+                    not same_arguments or fits_expected(call.get("args"), other.get("args"))
                 ):
                     chosen[index] = unpaired.pop(position)
                     break

@@ -49,6 +49,46 @@ def test_different_arguments_are_listed_one_by_one():
     }
 
 
+def matching(**matchers):
+    return {"devui_match": matchers}
+
+
+def test_argument_that_fits_its_matchers_is_the_same():
+    expected = [call("pay", to=matching(regex="^a"), amount=3)]
+    (pair,) = align(expected, [call("pay", to="ann", amount=3)])
+    assert pair.fit is Fit.SAME
+    assert all(argument.same for argument in pair.arguments)
+
+
+@pytest.mark.parametrize(
+    "actual",
+    [
+        {"to": "bob", "amount": 3},
+        {"to": "ann", "amount": 4},
+        {"to": "ann"},
+        {"to": "ann", "amount": 3, "x": 1},
+    ],
+)
+def test_argument_that_fits_no_matcher_or_is_not_expected_differs(actual):
+    (pair,) = align([call("pay", to=matching(regex="^a"), amount=3)], [call("pay", **actual)])
+    assert pair.fit is Fit.ARGS
+
+
+def test_exact_expectations_are_paired_before_matchers_in_any_order():
+    expected = [call("pay", to=matching(any=True)), call("pay", to="ann")]
+    pairs = align(expected, [call("pay", to="ann"), call("pay", to="bob")], MatchRules("ANY_ORDER"))
+    assert [pair.fit for pair in pairs] == [Fit.SAME, Fit.SAME]
+
+
+def test_expression_that_takes_too_long_does_not_fit(monkeypatch):
+    def time_out(*_, **__):
+        raise TimeoutError
+
+    monkeypatch.setattr("evals_app.files.argument_matchers.regex.search", time_out)
+    (pair,) = align([call("pay", to=matching(regex="^slow"))], [call("pay", to="slow")])
+    assert pair.fit is Fit.ARGS
+
+
 def test_calls_of_different_tools_are_never_paired():
     assert fits(align([call("a")], [call("b")])) == [("a", Fit.MISSING), ("b", Fit.EXTRA)]
 
