@@ -16,6 +16,7 @@ from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
@@ -98,9 +99,12 @@ class CallPausePlugin(BasePlugin):
         shown = redact(sent)
         # The schema may require a credential that is not shown: then the arguments are not checked.
         schema = read_parameters(tool) if shown == sent else {}
-        place = PausePlace(pauses.Kind.TOOL, agent, tool.name, tool_context.branch or "", steps)
-        decision = await self._pauser.wait_for_decision(place, describe_call(shown, schema, read_state()))
         call_id = tool_context.function_call_id or ""
+        place = PausePlace(pauses.Kind.TOOL, agent, tool.name, tool_context.branch or "", steps, call_id)
+        content = describe_call(shown, schema, read_state())
+        if isinstance(tool, AgentTool):
+            content["is_agent"] = True
+        decision = await self._pauser.wait_for_decision(place, content)
         if decision.action in (pauses.ANSWER, pauses.FAIL) and isinstance(decision.response, dict):
             self._pauser.note_tool_change(call_id, describe_change("result", decision))
             return decision.response
@@ -112,6 +116,20 @@ class CallPausePlugin(BasePlugin):
                 call_id, {**describe_change("arguments", decision), "args": decision.args}
             )
         return None
+
+    @override
+    async def after_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, result: dict[str, Any]
+    ) -> None:
+        """Step on after a call that a person has stepped over."""
+        self._pauser.note_call_end(tool_context.function_call_id or "")
+
+    @override
+    async def on_tool_error_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: Exception
+    ) -> None:
+        """Step on after a call that a person has stepped over."""
+        self._pauser.note_call_end(tool_context.function_call_id or "")
 
     @override
     async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> Event | None:

@@ -40,6 +40,7 @@ class PausePlace:
         target: name of the tool or model, or of the state keys.
         branch: branch of the agent.
         steps: steps that end here.
+        call_id: id of the call of a tool.
     """
 
     kind: pauses.Kind
@@ -47,6 +48,7 @@ class PausePlace:
     target: str
     branch: str = ""
     steps: frozenset[Step] = NO_STEPS
+    call_id: str = ""
 
 
 class RunPauser:
@@ -63,6 +65,7 @@ class RunPauser:
         self._run_id = run_id
         self._expire = expire
         self._steps: set[Step] = set()
+        self._later_steps: dict[str, Step] = {}
         self._free_pauses = asyncio.Semaphore(MAX_PAUSES)
         self._open_count = 0
         self._first_began = 0.0
@@ -75,6 +78,11 @@ class RunPauser:
         return frozenset(
             step for step in self._steps if is_inside(branch, step[0]) or is_inside(step[0], branch)
         )
+
+    def note_call_end(self, call_id: str) -> None:
+        """Begin the step that was to begin after a call of a tool."""
+        if (step := self._later_steps.pop(call_id, None)) is not None:
+            self._steps.add(step)
 
     def note_tool_change(self, call_id: str, change: dict[str, Any]) -> None:
         """Remember what a person changed of a call until `take_tool_changes`."""
@@ -108,6 +116,8 @@ class RunPauser:
             self._steps -= place.steps
             if decision.action == pauses.STEP:
                 self._steps.add((place.branch, pk))
+            elif decision.action == pauses.STEP_OVER:
+                self._later_steps[place.call_id] = (place.branch, pk)
             return decision
 
     def _end_time(self) -> list[Interval]:

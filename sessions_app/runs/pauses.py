@@ -26,9 +26,9 @@ Kind = RunPause.Kind
 IS_PAUSED = Exists(RunPause.objects.filter(run=OuterRef("pk"), run__status=Run.Status.RUNNING, decision=""))
 """Condition on a run: it waits for a decision."""
 
-CONTINUE, STEP, ANSWER, FAIL = "continue", "step", "answer", "fail"
-"""Decisions on a pause: go on; go on and pause at the next call; answer in place of the call or of its error; answer
-with an error."""
+CONTINUE, STEP, STEP_OVER, ANSWER, FAIL = "continue", "step", "step_over", "answer", "fail"
+"""Decisions on a pause: go on; go on and pause at the next call; the same, but not at calls of the agent that is called
+now; answer in place of the call or of its error; answer with an error."""
 
 ACTIONS_BY_KIND: dict[str, tuple[str, ...]] = {
     Kind.MODEL: (CONTINUE, STEP, ANSWER),
@@ -38,7 +38,7 @@ ACTIONS_BY_KIND: dict[str, tuple[str, ...]] = {
     Kind.MODEL_ERROR: (CONTINUE, STEP, ANSWER),
     Kind.STATE: (CONTINUE, STEP),
 }
-"""Decisions that are possible, by kind of the pause."""
+"""Decisions that are possible, by kind of the pause. Before the call of an agent, `STEP_OVER` is, too."""
 
 PLACES: dict[str, str] = {
     Kind.MODEL: "before",
@@ -69,6 +69,7 @@ class PauseContent(TypedDict, total=False):
         system_instruction, contents: the request to a model, contents in ADK's JSON form.
         tools, schemas: names of the tools that the model can call, and the JSON schemas of their arguments by name;
             arguments of a tool without one are not checked.
+        is_agent: the tool runs an agent.
         result: the result of a tool, as an object.
         error: type and message of an error.
         writes: values that are about to be written to state keys; long ones are cut.
@@ -82,6 +83,7 @@ class PauseContent(TypedDict, total=False):
     contents: list[Any]
     tools: list[str]
     schemas: dict[str, dict[str, Any]]
+    is_agent: bool
     result: dict[str, Any]
     error: str
     writes: dict[str, Any]
@@ -140,7 +142,8 @@ class OpenPause:
     @property
     def actions(self) -> tuple[str, ...]:
         """The decisions that are possible."""
-        return ACTIONS_BY_KIND[self.row.kind]
+        actions = ACTIONS_BY_KIND[self.row.kind]
+        return (*actions, STEP_OVER) if self.content.get("is_agent") else actions
 
     @property
     def args_text(self) -> str:

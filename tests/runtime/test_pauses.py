@@ -533,6 +533,27 @@ async def test_agent_inside_a_tool_pauses(stage):
     assert "hi from ann" in await last_text(session)
 
 
+@pytest.mark.parametrize(("action", "agent"), [("step", "asked"), ("step_over", "desk")])
+async def test_step_over_an_agent_pauses_after_it(stage, action, agent):
+    _, run = await start(stage, 'call asked {"request": "say hi"}', TOOLS)
+    await decide(run, action)
+    [pause] = await open_pauses(run)
+    assert (pause.row.kind, pause.row.agent) == ("model", agent)
+    await decide(run, "continue")
+    assert (await stage.end_of(run)).status == Run.Status.DONE
+
+
+async def test_tool_that_runs_no_agent_cannot_be_stepped_over(stage, web):
+    _, run = await start(stage, BOOK, TOOLS)
+    [pause] = await open_pauses(run)
+    assert "step_over" not in pause.actions
+    url = f"/runs/{run.pk}/pauses/{pause.row.pk}/"
+    response = await web.post(url, data={"action": "step_over"}, headers={"HX-Request": "true"})
+    assert response.status_code == 422
+    await decide(run, "continue")
+    await stage.end_of(run)
+
+
 async def test_calls_at_once_pause_each_by_itself(stage):
     calls = [["book", {"city": "Oslo", "nights": 1}], ["book", {"city": "Rome", "nights": 1}]]
     session, run = await start(stage, f"calls {json.dumps(calls)}", TOOLS)
