@@ -325,6 +325,7 @@ PLACES = {
     "whole value": Place("state-whole-value", value_of_a_key),
     "states": Place("state", address("/state/")),
     "state": Place("state", address("/state/?app=weather&user=aya")),
+    "found shared values": Place("state", address("/state/?q=key:user:last_city")),
     "all problems": Place("problems", address("/problems/")),
     "runs": Place("runs", address("/runs/")),
     "artifacts": Place("artifacts", address("/artifacts/")),
@@ -415,7 +416,7 @@ def test_every_page_is_checked():
 
 
 def test_every_page_but_the_palette_belongs_to_a_place_of_the_header():
-    names = {place.name for place in page_context.list_places()}
+    names = {name for place in page_context.list_places() for name in (place.name, *place.other_names)}
     patterns = [*devui.urls.urlpatterns, *sessions_app.urls.urlpatterns, *evals_app.urls.urlpatterns]
     first_segments = {
         pattern.name: str(pattern.pattern).partition("/")[0] or "agents"
