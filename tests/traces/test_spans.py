@@ -92,7 +92,23 @@ async def test_tool_span_opens_arguments_and_result(ran):
     assert "city Rome" in " ".join(details.one("dl", css="span-arguments").text.split())
     assert "Rome: 3" in details.one("p", css="span-result").text
     links = [link.attrs["href"] for link in details.one("details").all("a")]
-    assert links == ["?seq=2", "?seq=3"]
+    span_pk = await units_of_work.read(lambda: Span.objects.get(kind="tool").pk)
+    assert links == ["?seq=2", "?seq=3", f"/traces/spans/{span_pk}/"]
+
+
+async def test_exception_of_a_tool_is_an_event_of_its_span(ask, keeper):
+    def fail(city: str) -> str:
+        """Fail."""
+        raise ValueError(f"nobody lives in {city}")
+
+    model = ScriptedModel.saying(call("fail", city="Rome"))
+    with pytest.raises(ValueError, match="nobody"):
+        await ask(LlmAgent(name="ann", model=model, tools=[fail]), "how many?")
+    await outbox().wait_written()
+    span = await units_of_work.read(lambda: Span.objects.get(kind="tool"))
+    attributes = json.loads(span.events)[0]["attributes"]
+    assert attributes["exception.message"] == "nobody lives in Rome"
+    assert json.loads(span.links) == []
 
 
 async def test_span_whose_tool_is_named_by_a_list_has_no_arguments(ran):
