@@ -96,10 +96,11 @@ def _complete_key(trace: Trace, conversation: str, senders: Sequence[Sender]) ->
     user = _storable_id(_last(sender.user for sender in senders))
     if conversation and session.session_id == trace.trace_id != conversation:
         target = _find_traced(conversation, senders)
-        if target is not None and target.pk != session.pk:
+        if target is None:
+            _rename(session, session_id=conversation)
+        elif target.pk != session.pk and session.traces.count() == 1:
             _move_trace(trace, target)
             return
-        _rename(session, session_id=conversation)
     if user and session.user_id == UNKNOWN_USER:
         _rename(session, user_id=user)
 

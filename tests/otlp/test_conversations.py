@@ -124,6 +124,28 @@ async def test_late_span_keeps_the_events_of_later_turns(exporter):
     assert await sync_to_async(Event.objects.filter(invocation_id="2" * 32).count)() == 2
 
 
+async def test_trace_joins_its_conversation_when_it_is_known(exporter):
+    earlier = model_span(9, -60, ASK, ANSWER) | {"traceId": "2" * 32, "parentSpanId": ""}
+    await exporter.send(earlier)
+    await exporter.send(TURN[1])
+    assert await AgentSession.objects.acount() == 2
+    await exporter.send(TURN[0], TURN[2], TURN[3])
+    session = await AgentSession.objects.aget()
+    assert (session.session_id, session.last_seq) == ("chat-1", 6)
+    assert await stored_story() == [STORY[0], STORY[3], *STORY]
+    assert await ModelCall.objects.acount() == 3
+
+
+async def test_trace_whose_id_another_names_as_conversation_stays(exporter):
+    await exporter.send(model_span(9, -60, ASK, ANSWER) | {"traceId": "2" * 32, "parentSpanId": ""})
+    await exporter.send(TURN[1])
+    guest = {"gen_ai.conversation.id": TRACE}
+    await exporter.send(model_span(8, 1, ASK, ANSWER, more=guest) | {"traceId": "3" * 32, "parentSpanId": ""})
+    await exporter.send(*TURN)
+    assert await AgentSession.objects.acount() == 2
+    assert await Trace.objects.acount() == 3
+
+
 async def test_results_that_no_span_tells_of_are_those_of_the_next_request(exporter):
     await exporter.send(TURN[0], TURN[2], TURN[3])
     assert await stored_story() == STORY
