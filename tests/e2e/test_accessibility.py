@@ -402,7 +402,7 @@ NO_PAGES = {
     "eval-run-confirm", "optimisation-cancel", "optimisation-resume",
     "eval-run-parallelism", "eval-attempt-cancel",
     "sign-in", "signed-in",  # ways to elsewhere
-    "ready", "metrics", "otlp-traces", "otlp-metrics", "otlp-logs", "span-json",  # for programs
+    "ready", "metrics", "mcp", "otlp-traces", "otlp-metrics", "otlp-logs", "span-json",  # for programs
 }  # fmt: skip
 
 
