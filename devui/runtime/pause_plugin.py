@@ -224,7 +224,7 @@ class OutcomePausePlugin(BasePlugin):
         if event.partial or not self._pauser.points.state_keys:
             return None
         delta = event.actions.state_delta
-        state = dict(invocation_context.session.state)
+        state = invocation_context.session.state
         if keys := self._pauser.points.find_writes(event.author, delta, lambda: state):
             content = describe_writes({key: delta[key] for key in keys}, state)
             place = PausePlace(pauses.Kind.STATE, event.author, ", ".join(keys), event.branch or "")
