@@ -101,10 +101,12 @@ def test_recorded_evalset_is_the_one_of_the_example(tmp_path: Path):
 
 async def test_runs_of_an_earlier_store_are_brought_up_to_date(store: None, tmp_path: Path):
     def undo_newest_migration(connection: sqlite3.Connection) -> None:
-        connection.execute("DELETE FROM django_migrations WHERE name = '0008_list_of_runs'")
-        for index in ("own_trace_newest", "own_trace_by_duration", "run_of_invocation"):
-            connection.execute(f"DROP INDEX {index}")
-        connection.execute("ALTER TABLE sessions_app_trace DROP COLUMN own_status")
+        connection.execute("DELETE FROM django_migrations WHERE name = '0011_run_pause_times'")
+        connection.execute("DROP INDEX run_by_duration")
+        for column in ("paused_s", "paused_times"):
+            connection.execute(f"ALTER TABLE sessions_app_run DROP COLUMN {column}")
+        duration = "coalesce(finished_at - started_at, 0.0)"
+        connection.execute(f"CREATE INDEX run_by_duration ON sessions_app_run ({duration}, id)")
 
     await copy_demo_runs(packed_store(tmp_path, undo_newest_migration))
     assert len(await units_of_work.read(recorded_runs)) == 2
