@@ -14,6 +14,7 @@ from sessions_app.agents import folder, remotes
 from sessions_app.agents.remotes import Remote
 from sessions_app.lookup import list_apps_with_sessions
 from sessions_app.sessions import listing
+from sessions_app.store import realms
 from sessions_app.store.errors import NotFound
 from sessions_app.store.models import AgentCard, AgentSession, Run
 
@@ -127,7 +128,8 @@ def find_agent(app_name: str) -> Agent | None:
     in_folder = agents_folder is not None and app_name in agents_folder.names()
     card = AgentCard.objects.filter(app_name=app_name).first()
     is_remote = app_name in remotes.list_app_names(remotes.all_remotes())
-    if not (card or in_folder or is_remote) and app_name not in list_apps_with_sessions():
+    sessions = AgentSession.objects.filter(app_name=app_name, realm__in=realms.LASTING)
+    if not (card or in_folder or is_remote or sessions.exists()):
         return None
     return _make_agent(app_name, card, agents_folder if in_folder else None)
 

@@ -55,3 +55,10 @@ async def test_traced_sessions_are_listed_on_request_only(web, exporter):
     for query, is_listed in (("", False), ("is:traced", True), ("origin:trace", True), ("is:eval", False)):
         page = parse((await web.get("/sessions/", params={"q": query})).content)
         assert ("desk" in page.one("main").text) == is_listed, query
+
+
+async def test_app_of_a_traced_session_has_a_page(exporter, async_client):
+    await exporter.send(make_span(1))
+    page = await async_client.get("/agents/desk/")
+    assert page.status_code == 200
+    assert "This app is not in the agents folder." in parse(page.content).text
