@@ -13,7 +13,7 @@ import pytest
 from google.adk.evaluation.local_eval_sets_manager import load_eval_set_from_file
 
 from evals_app.files import parse
-from evals_app.files.argument_matchers import MATCHERS, TYPES
+from evals_app.files.argument_matchers import MATCHERS, TYPES, require_matchers
 from evals_app.files.fixtures import Injection
 from tests import forked_processes
 
@@ -62,9 +62,11 @@ def test_adk_reads_the_attacks():
 
 
 def test_json_of_the_page_is_valid():
-    evalset, injection = blocks("json")
+    evalset, injection, expected_call = blocks("json")
     assert parse(evalset, "a.evalset.json", "a").cases[0].devui_fixtures
     Injection.model_validate_json(injection)
+    matchers = json.loads(expected_call)["args"]["to"]["devui_match"]
+    require_matchers(matchers)
 
 
 def test_page_names_every_field_matcher_and_type():

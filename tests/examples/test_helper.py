@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ async def helper(demo_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """The helper, whose tools read the store of the demo."""
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{demo_store}")
     monkeypatch.setenv("DEVUI_DATA_DIR", str(tmp_path))
+    for module in (HELPER, f"{HELPER}.agent"):
+        monkeypatch.delitem(sys.modules, module, raising=False)  # another test may have loaded it for another store
     app = load(HELPER)
     yield app
     for toolset in app.root_agent.tools:

@@ -356,7 +356,8 @@ async def test_time_of_pauses_is_no_duration_of_the_run(stage):
     row = await read_run(run)
     assert row.seconds is not None
     assert row.seconds < 3600
-    [listed] = await units_of_work.read(lambda: list(run_list.all_runs().filter(pk=run.pk)))
+    listed_runs = run_list.filter_runs(run_list.NO_FILTERS).filter(pk=run.pk)
+    [listed] = await units_of_work.read(list, listed_runs)
     assert listed.duration == pytest.approx(row.seconds)
 
 
