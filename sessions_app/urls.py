@@ -154,5 +154,6 @@ urlpatterns = [
     page("v1/logs", "otlp.receive_logs", "otlp-logs", post=SEND_TRACES),
     page("imports/", "imports.offers", "import-offers", get=READ),
     page("imports/start/", "imports.start", "import-start", post=IMPORT),
+    page("imports/file/", "session_upload.upload", "session-upload", get=READ, post=IMPORT),
     page("imports/dismiss/", "imports.dismiss", "import-dismiss", post=IMPORT),
 ]

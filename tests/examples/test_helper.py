@@ -20,7 +20,9 @@ async def helper(demo_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{demo_store}")
     monkeypatch.setenv("DEVUI_DATA_DIR", str(tmp_path))
     for module in (HELPER, f"{HELPER}.agent"):
-        monkeypatch.delitem(sys.modules, module, raising=False)  # another test may have loaded it for another store
+        monkeypatch.delitem(
+            sys.modules, module, raising=False
+        )  # another test may have loaded it for another store
     app = load(HELPER)
     yield app
     for toolset in app.root_agent.tools:

@@ -22,13 +22,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class ImportJob:
-    """Background import with its progress and result."""
+    """Background import with its progress and result. `dry_run` only reports what would be imported."""
 
     location: str
     agent: str = ""
     done: int = 0
     report: ImportReport | None = None
     problem: str = ""
+    dry_run: bool = False
 
     @property
     def is_running(self) -> bool:
@@ -42,7 +43,9 @@ class ImportJob:
     def run(self) -> None:
         """Run the import and store its report, or the problem."""
         try:
-            self.report = import_location(self.location, agent=self.agent, progress=self.progress)
+            self.report = import_location(
+                self.location, agent=self.agent, dry_run=self.dry_run, progress=self.progress
+            )
         except DevUIError as error:
             self.problem = f"{error.message} {error.hint}"
         except FAILURES as error:
