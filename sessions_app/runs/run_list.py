@@ -151,7 +151,8 @@ class RunRow:
         """Type of the exception that ended an invocation without a run; empty: none, or unknown."""
         if isinstance(self.record, Run) or self.status != Run.Status.FAILED:
             return ""
-        return str(self.record.decoded_stages[-1][2])
+        stages = self.record.decoded_stages
+        return str(stages[-1][2]) if stages else ""
 
     @property
     def is_active(self) -> bool:
