@@ -50,19 +50,19 @@ def test_file_is_looked_at_before_it_is_imported(client, get, exported, folder):
     preview = send(client, exported, "<i>ours.json")
     page = parse(preview.content)
     assert preview.status_code == 200
-    assert "1 new session(s)" in page.text
-    assert "2 event(s) would be imported" in page.text
+    assert "1 new session, 0 extended, 0 unchanged" in page.text
+    assert "2 events would be imported" in page.text
     assert "<i>ours.json" in page.text
     assert not AgentSession.objects.exists()
 
     [key] = [field.attrs["value"] for field in page.all("input") if field.attrs.get("name") == "upload"]
     done = client.post(PAGE, {"upload": key})
-    assert "1 new session(s)" in parse(done.content).text
+    assert "2 events imported." in parse(done.content).text
     assert (AgentSession.objects.count(), Event.objects.count()) == (1, 2)
     assert list(folder.iterdir()) == []
 
     again = parse(send(client, exported).content)
-    assert "0 new session(s), 0 extended, 1 unchanged" in again.text
+    assert "0 new sessions, 0 extended, 1 unchanged" in again.text
 
 
 @pytest.mark.parametrize(
