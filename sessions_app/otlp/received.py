@@ -6,6 +6,7 @@ import base64
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -15,13 +16,13 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as ReceivedMessage
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from sessions_app.otlp.span_facts import CONTENT_ATTRIBUTES, SpanFacts
-from sessions_app.otlp.wire import ReadItem
+from sessions_app.otlp.wire import ReadItem, SendingProgram
 from sessions_app.store import scopes
 from sessions_app.store.models import Span
 from sessions_app.store.short_texts import truncate
 from sessions_app.store.traces.log_records import NewLogRecord
 from sessions_app.store.traces.records import MAX_ERROR
-from sessions_app.store.traces.span_attributes import store_attributes, store_value
+from sessions_app.store.traces.span_attributes import OMITTED, store_attributes, store_value
 from sessions_app.store.traces.span_kinds import recognize_span_kind
 
 MAX_TEXT = 100_000
@@ -29,6 +30,9 @@ MAX_TEXT = 100_000
 
 MAX_CONTENT = 1_000_000
 """Maximum length of an attribute with content of conversations, in characters."""
+
+MAX_RESOURCE = 10_000
+"""Maximum length of the attributes of a sending program, in characters of JSON: each of its spans has a copy."""
 
 MAX_MEMBERS = 200
 """Maximum events and links of a span that are stored."""
@@ -101,7 +105,7 @@ def read_span(read: ReadItem[ReceivedMessage]) -> ReceivedSpan:
     attributes = _store_attributes(message.attributes)
     name = truncate(scopes.clean_text(message.name), MAX_NAME) or UNNAMED
     failed = message.status.code == Status.STATUS_CODE_ERROR
-    resource = _store_attributes(read.resource.attributes)
+    resource = _read_resource(read.program)
     row = Span(
         trace_id=trace_id,
         span_id=span_id,
@@ -133,7 +137,7 @@ def read_record(read: ReadItem[LogRecord]) -> ReceivedRecord:
     span_id = message.span_id.hex() if len(message.span_id) == 8 else ""
     at_ns = _check_time(message.time_unix_nano or message.observed_time_unix_nano, "log record")
     attributes = _store_attributes(message.attributes)
-    sender = _read_sender(attributes, _store_attributes(read.resource.attributes))
+    sender = _read_sender(attributes, _read_resource(read.program))
     name = message.event_name or str(attributes.get("event.name") or "")
     if name.startswith(_CONTENT_RECORDS):
         if not span_id:
@@ -208,6 +212,21 @@ def _store_links(message: ReceivedMessage) -> Iterator[dict[str, Any]]:
             "span_id": link.span_id[:8].hex(),
             "attributes": attributes,
         }
+
+
+@lru_cache(maxsize=1)
+def _read_resource(program: SendingProgram) -> dict[str, Any]:
+    """Return the attributes of a program in storable form; those that do not fit into `MAX_RESOURCE` are left out."""
+    stored: dict[str, Any] = {}
+    room, omitted = MAX_RESOURCE, 0
+    for name, value in _store_attributes(program.resource.attributes).items():
+        length = len(scopes.dumps({name: value}))
+        if length <= room:
+            stored[name] = value
+            room -= length
+        else:
+            omitted += 1
+    return {**stored, OMITTED: omitted} if omitted else stored
 
 
 def _store_attributes(attributes: Iterable[KeyValue]) -> dict[str, Any]:

@@ -87,12 +87,19 @@ METRICS = Signal(
 )
 
 
+@dataclass(frozen=True, eq=False)
+class SendingProgram:
+    """The program that sent some items. Equal only to itself, so that what it tells is read once for all of them."""
+
+    resource: Resource
+
+
 @dataclass(frozen=True, slots=True)
 class ReadItem(Generic[Item]):
-    """A span or log record with the resource and the scope that sent it."""
+    """A span or log record with the program and the scope that sent it."""
 
     item: Item
-    resource: Resource
+    program: SendingProgram
     scope: InstrumentationScope
 
 
@@ -179,12 +186,12 @@ def _read_protobuf(signal: Signal[Item], body: bytes) -> Items[Item]:
     """Yield the items of a protobuf. Requests of traces and logs have the same field numbers."""
     walker = _FieldWalker()
     for group in walker.iter_contents(memoryview(body), 1):
-        resource = _merge(Resource, walker.iter_contents(group, 1))
+        program = SendingProgram(_merge(Resource, walker.iter_contents(group, 1)))
         for scope_group in walker.iter_contents(group, 2):
             scope = _merge(InstrumentationScope, walker.iter_contents(scope_group, 1))
             for item in walker.iter_contents(scope_group, 2):
                 parse = partial(_parse_protobuf, signal.item, item)
-                yield _parse_item(signal, item.nbytes, parse, resource, scope)
+                yield _parse_item(signal, item.nbytes, parse, program, scope)
 
 
 def _parse_protobuf(message: type[Item], content: memoryview) -> Item:
@@ -207,13 +214,13 @@ def _parse_item(
     signal: Signal[Item],
     size: int,
     parse: Callable[[], Item],
-    resource: Resource,
+    program: SendingProgram,
     scope: InstrumentationScope,
 ) -> ReadItem[Item] | UnreadableItem:
     if size > MAX_ITEM_BYTES:
         return UnreadableItem(f"a {signal.noun} is larger than {MAX_ITEM_BYTES:,} bytes")
     try:
-        return ReadItem(parse(), resource, scope)
+        return ReadItem(parse(), program, scope)
     except (
         DecodeError,
         json_format.ParseError,
@@ -284,12 +291,12 @@ def _read_json(signal: Signal[Item], body: bytes) -> Items[Item]:
         raise BadInput("The body is no OTLP request.", hint=f"Send an object with {signal.names[0]}.")
     resources, scopes, items = signal.names
     for group in _objects(request, resources):
-        resource = _parse_json(Resource, group.get("resource"))
+        program = SendingProgram(_parse_json(Resource, group.get("resource")))
         for scope_group in _objects(group, scopes):
             scope = _parse_json(InstrumentationScope, scope_group.get("scope"))
             for item in _objects(scope_group, items):
                 parse = partial(_message_from_json, signal.item, item)
-                yield _parse_item(signal, 0, parse, resource, scope)
+                yield _parse_item(signal, 0, parse, program, scope)
 
 
 def _objects(parent: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:

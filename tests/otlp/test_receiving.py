@@ -215,6 +215,15 @@ async def test_log_records_are_shown_with_the_trace(exporter):
     assert "no trace id" in answer["partialSuccess"]["errorMessage"]
 
 
+async def test_attributes_of_a_program_are_limited(web):
+    body = wrap_spans(make_span(1), make_span(2))
+    resource = body["resourceSpans"][0]["resource"]
+    resource["attributes"] += make_attributes({"long": "x" * 20_000, "host.name": "h1"})
+    assert (await web.post("/v1/traces", json=body)).json() == {}
+    sources = [json.loads(span.source)["resource"] for span in await stored_spans()]
+    assert sources == [{"service.name": "desk", "host.name": "h1", "devui.omitted": 1}] * 2
+
+
 async def test_metrics_are_not_stored(web):
     response = await web.post("/v1/metrics", json={})
     assert (response.status_code, response.json()) == (
