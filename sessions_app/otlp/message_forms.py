@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from sessions_app.store import scopes
+
 Content = dict[str, Any]
 """A content in the wire form of events: role and parts."""
 
@@ -18,6 +20,7 @@ _ADK_PARTS = {
     "executable_code": "executableCode",
     "code_execution_result": "codeExecutionResult",
 }
+_OBJECTS = frozenset(_ADK_PARTS.values())
 _FIELDS = {"mime_type": "mimeType", "file_uri": "fileUri", "display_name": "displayName"}
 _DROPPED = frozenset({"thought_signature", "thoughtSignature"})
 _MODEL_ROLES = frozenset({"assistant", "model", "ai"})
@@ -27,10 +30,10 @@ _ELIDED = "<elided>"
 
 
 def parse_if_json(value: Any) -> Any:
-    """Return the value of a JSON text; other values, and texts that are no JSON, unchanged."""
+    """Return the value of a JSON text in storable form; other values, and texts that are no JSON, unchanged."""
     if isinstance(value, str) and value.startswith(("{", "[")):
         with suppress(ValueError, RecursionError):
-            return json.loads(value)
+            return scopes.to_jsonable(json.loads(value))
     return value
 
 
@@ -94,7 +97,7 @@ def read_system_events(events: Iterable[Mapping[str, Any]]) -> str:
 
 def read_system_messages(messages: Any) -> str:
     """Return the text of the first message of the system in a list of messages; empty if there is none."""
-    for message in _list(messages):
+    for message in as_list(messages):
         if isinstance(message, dict) and message.get("role") in _SYSTEM_ROLES:
             return read_instruction(message.get("parts") or message.get("content"))
     return ""
@@ -132,13 +135,14 @@ def _read_event_content(body: Mapping[str, Any], role: str) -> list[Content]:
 def _read_adk_content(content: Any) -> Content | None:
     if not isinstance(content, dict) or not isinstance(content.get("parts"), list):
         return None
-    role = "model" if content.get("role") in _MODEL_ROLES else "user"
+    role = "model" if str(content.get("role")) in _MODEL_ROLES else "user"
     parts = [_read_adk_part(part) for part in content["parts"] if isinstance(part, dict)]
     return {"role": role, "parts": [part for part in parts if part]}
 
 
 def _read_adk_part(part: Mapping[str, Any]) -> dict[str, Any]:
-    return {
+    """Return a part with ADK's names; one with values of other types than ADK's as a text."""
+    read = {
         _ADK_PARTS.get(name, name): {
             _FIELDS.get(key, key): item for key, item in value.items() if item is not None
         }
@@ -147,6 +151,15 @@ def _read_adk_part(part: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in part.items()
         if value is not None and name not in _DROPPED
     }
+    if not isinstance(read.get("text", ""), str) or not all(
+        isinstance(value, dict) for name, value in read.items() if name in _OBJECTS
+    ):
+        return _unknown_part(part)
+    if call := read.get("functionCall"):
+        read |= _call_part(call.get("id"), call.get("name"), call.get("args"))
+    if response := read.get("functionResponse"):
+        read |= _response_part(response.get("id"), response.get("name"), response.get("response"))
+    return read
 
 
 def _read_message(message: Mapping[str, Any]) -> Content:
@@ -160,7 +173,7 @@ def _read_message(message: Mapping[str, Any]) -> Content:
             )
         ]
     else:
-        parts = [*_read_content_parts(message), *map(_read_tool_call, _list(message.get("tool_calls")))]
+        parts = [*_read_content_parts(message), *map(_read_tool_call, as_list(message.get("tool_calls")))]
     return {"role": "model" if role in _MODEL_ROLES else "user", "parts": [part for part in parts if part]}
 
 
@@ -170,7 +183,7 @@ def _read_content_parts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     if isinstance(content, str):
         return [{"text": content}] if content and content != _ELIDED else []
     parts = []
-    for item in _list(content if content is not None else message.get("contents")):
+    for item in as_list(content if content is not None else message.get("contents")):
         inner = item.get("message_content", item) if isinstance(item, dict) else item
         if isinstance(inner, dict) and isinstance(inner.get("text"), str):
             parts.append({"text": inner["text"]})
@@ -225,5 +238,6 @@ def _unknown_part(value: Any) -> dict[str, Any]:
     return {"text": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}
 
 
-def _list(value: Any) -> Sequence[Any]:
+def as_list(value: Any) -> Sequence[Any]:
+    """Return a list; an empty one for other values."""
     return value if isinstance(value, list) else []

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from sessions_app.otlp import message_forms
-from sessions_app.otlp.message_forms import Content
+from sessions_app.otlp.message_forms import Content, as_list
 
 UNSPECIFIED = "<not specified>"
 """ADK's value for an id or a result that it does not know."""
@@ -175,13 +175,8 @@ class SpanFacts:
         given = self._content("gen_ai.tool.definitions")
         config = self._request.get("config")
         if given is None and isinstance(config, dict):
-            groups = config.get("tools")
-            given = [
-                tool
-                for group in (groups if isinstance(groups, list) else [])
-                if isinstance(group, dict)
-                for tool in group.get("function_declarations") or []
-            ]
+            groups = [group for group in as_list(config.get("tools")) if isinstance(group, dict)]
+            given = [tool for group in groups for tool in as_list(group.get("function_declarations"))]
         return [tool for tool in given if isinstance(tool, dict)] if isinstance(given, list) else []
 
     def merge(self, inner: SpanFacts) -> SpanFacts:

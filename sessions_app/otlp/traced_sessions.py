@@ -61,7 +61,7 @@ def _find_local(conversation: str, senders: Sequence[Sender]) -> Trace | None:
 
 
 def _make_trace(trace_id: str, conversation: str, senders: Sequence[Sender], started_at: float) -> Trace:
-    session = _find_traced(conversation, senders) if conversation else None
+    session = _find_traced(conversation or trace_id, senders)
     if session is None:
         key = SessionKey(
             realms.TRACED,

@@ -36,11 +36,19 @@ MAX_SPANS = 20_000
 MAX_CONVERSATION_SPANS = 2_000
 """Most spans of a trace that its conversation is read out of: the first ones of agents, models and tools."""
 
+MAX_CONVERSATION_CHARS = 50_000_000
+"""Most characters of those spans: they are read at once, and again when spans arrive."""
+
 MAX_RECORDS = 5_000
 """Most log records of a trace that are stored."""
 
 MAX_CONTENT_RECORDS = 1_000
 """Most log records with content of a call of a model that are stored with its span."""
+
+MAX_CONTENT_CHARS = 4_000_000
+"""Characters of the events of a span from which on it takes no further log records."""
+
+_READ_AT_ONCE = 10
 
 _READ_KINDS = (Span.Kind.INVOCATION, Span.Kind.AGENT, Span.Kind.MODEL, Span.Kind.TOOL)
 _IDENTITY = ("name", "parent_id", "started_ns", "ended_ns")
@@ -73,7 +81,7 @@ def _save_trace(trace_id: str, received: Sequence[ReceivedSpan]) -> list[str]:
     started_at = min(item.row.started_ns for item in received) / 1e9
     trace = find_or_make_trace(trace_id, [item.sender for item in received], started_at)
     is_new = trace._state.adding
-    of_trace = Span.objects.filter(trace_id=trace_id).only("span_id", "events", *_IDENTITY)
+    of_trace = Span.objects.filter(trace_id=trace_id).only("span_id", *_IDENTITY)
     stored = {} if is_new else {span.span_id: span for span in of_trace}
     new: dict[str, Span] = {}
     refusals: list[str] = []
@@ -142,6 +150,9 @@ def _save_content_records(trace: Trace, received: Sequence[ReceivedRecord]) -> l
                 refusals += [f"trace {items[0].trace_id} has more than {MAX_SPANS:,} spans"] * len(items)
                 continue
         row = rows.get(span_id) or _announced_span(trace, items[0])
+        if len(row.events) > MAX_CONTENT_CHARS:
+            refusals += [f"span {span_id} of trace {row.trace_id} has too large log records"] * len(items)
+            continue
         stored = json.loads(row.events)
         added = [item.event for item in items if item.event not in stored]
         row.events = scopes.dumps([*stored, *added][:MAX_CONTENT_RECORDS])
@@ -199,7 +210,13 @@ def _read_spans(trace: Trace) -> list[Span]:
     """Return the spans of a trace: those that its conversation is read out of, and the first and the last one."""
     spans = Span.objects.filter(session=trace.session_id, invocation_id=trace.invocation_id)
     read = spans.filter(kind__in=_READ_KINDS).order_by("started_ns", "pk")[:MAX_CONVERSATION_SPANS]
-    by_pk = {span.pk: span for span in read}
+    by_pk: dict[int, Span] = {}
+    room = MAX_CONVERSATION_CHARS
+    for span in read.iterator(chunk_size=_READ_AT_ONCE):
+        room -= len(span.attributes) + len(span.events)
+        if room < 0:
+            break
+        by_pk[span.pk] = span
     for outermost in (spans.order_by("started_ns").first(), spans.order_by("-ended_ns").first()):
         if outermost is not None:
             by_pk.setdefault(outermost.pk, outermost)

@@ -272,6 +272,57 @@ async def test_hostile_messages_are_shown_as_they_are(exporter):
     assert await sync_to_async(Event.objects.count)() >= 3
 
 
+def request_of(**request: Any) -> dict[str, str]:
+    return {"gcp.vertex.agent.llm_request": json.dumps(request)}
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        request_of(contents=[{"role": {}, "parts": [{"text": "a"}]}]),
+        request_of(config={"tools": [{"function_declarations": 5}]}),
+        request_of(
+            contents=[
+                {"role": "user", "parts": [{"text": {}}, {"function_call": {"name": {}, "args": 5}}]},
+                {"role": "user", "parts": [{"functionCall": "x"}, {"functionResponse": 5}, {"file_data": 7}]},
+            ]
+        ),
+        {"gen_ai.output.messages": '[{"role": "assistant", "parts": ["a\\u0000\\ud800"]}]'},
+        {"gen_ai.output.messages": f'[{{"role": "assistant", "parts": [{"[" * 800}{"]" * 800}]}}]'},
+        {"gen_ai.output.messages": '[{"role": "assistant", "parts": [{"a": NaN, "b": 1e999}]}]'},
+    ],
+    ids=["role", "tools", "parts", "characters", "depth", "numbers"],
+)
+async def test_values_of_wrong_types_do_not_keep_spans_from_being_stored(exporter, web, attributes):
+    chat = {"gen_ai.operation.name": "chat"}
+    await exporter.send(make_span(2, "call_llm", attributes=chat | attributes), root_span())
+    assert await Span.objects.acount() == 2
+    session = await AgentSession.objects.aget()
+    assert (await web.get(f"/sessions/id/{session.pk}/", follow_redirects=True)).status_code == 200
+
+
+async def test_trace_whose_id_is_that_of_a_conversation_joins_it(exporter):
+    guest = {"gen_ai.operation.name": "chat", "gen_ai.conversation.id": TRACE}
+    await exporter.send(make_span(1, "chat", attributes=guest, traceId="3" * 32))
+    await exporter.send(make_span(2))
+    assert await AgentSession.objects.acount() == 1
+    assert await Trace.objects.acount() == 2
+
+
+async def test_conversation_is_read_from_spans_of_limited_length(exporter, monkeypatch):
+    await exporter.send(*TURN[:1])
+    monkeypatch.setattr(writes, "MAX_CONVERSATION_CHARS", 100)
+    await exporter.send(*TURN[1:])
+    assert await Span.objects.acount() == 4
+
+
+async def test_span_takes_log_records_up_to_a_limit(exporter, monkeypatch):
+    monkeypatch.setattr(writes, "MAX_CONTENT_CHARS", 10)
+    assert await exporter.send_records(make_record(2, {"content": "a"}, "gen_ai.user.message")) == {}
+    answer = await exporter.send_records(make_record(2, {"content": "b"}, "gen_ai.user.message"))
+    assert "too large log records" in answer["partialSuccess"]["errorMessage"]
+
+
 async def test_spans_join_the_session_that_they_name(exporter):
     from sessions_app.store import events
     from sessions_app.store.session_key import StorableKey

@@ -42,7 +42,7 @@ def store_value(value: Any, max_text: int, name: str = "") -> Any:
     value = scopes.to_jsonable(value)
     if isinstance(value, str) and value.startswith(("{", "[")):
         with suppress(ValueError, RecursionError):
-            value = scopes.dumps(redact(json.loads(value)))
+            value = scopes.dumps(redact(scopes.to_jsonable(json.loads(value))))
     elif isinstance(value, str) and len(value) <= max_text:
         return redact_texts(value, name)
     if isinstance(value, str) and len(value) > max_text:
