@@ -113,6 +113,20 @@ def test_interrupted_run_is_cancelled(environment):
     assert read_store(environment, "SELECT status FROM sessions_app_run") == [("cancelled",)]
 
 
+def test_error_cannot_control_the_terminal(environment, tmp_path):
+    agent = tmp_path / "agents/rude"
+    agent.mkdir(parents=True)
+    (agent / "agent.py").write_text(
+        "from google.adk.agents import LlmAgent\n"
+        "def refuse(callback_context):\n    raise ValueError('\\x1b]0;owned\\x07')\n"
+        "root_agent = LlmAgent(name='rude', before_agent_callback=refuse)\n"
+    )
+    failed = devui(environment, "run", agent, "Hello")
+    assert failed.returncode == 1
+    assert "owned" in failed.stderr
+    assert "\x1b]0;" not in failed.stderr
+
+
 def test_new_agent_loads_in_adk_and_fails_for_want_of_a_key_only(environment, tmp_path):
     created = devui(environment, "new", tmp_path / "agents/first_agent")
     assert created.returncode == 0, created.stderr

@@ -88,4 +88,4 @@ class Command(BaseCommand):
             self.stderr.write(f"The agent waits for an answer: give it on the page of {session}.")
         elif run.status != Run.Status.DONE:
             reason = f"{run.error_type}: {run.error}" if run.error else run.status
-            raise CommandError(f"The run of {session} ended: {reason}", returncode=1)
+            raise CommandError(escape_text(f"The run of {session} ended: {reason}"), returncode=1)
