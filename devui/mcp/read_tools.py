@@ -12,6 +12,7 @@ from devui.mcp.answers import make_answer, piece_text
 from devui.mcp.api_client import api_client
 from devui.mcp.errors import RefusedCall
 from evals_app.runs.replay.request_diff import compare_requests
+from sessions_app.presentation.visible_text import escape_json
 from sessions_app.store.redaction import redact_texts
 
 MAX_KEY = 2**63 - 1
@@ -67,7 +68,7 @@ async def read_event(session: SessionKey, seq: RowKey, offset: Seq = 0) -> str:
     found = [row for row in page["events"] if row["seq"] == seq]
     if not found:
         raise RefusedCall(f"Session {session} has no event {seq}.", hint="read_events lists its events.")
-    text = json.dumps(redact_texts(found[0]), ensure_ascii=False)
+    text = escape_json(json.dumps(redact_texts(found[0]), ensure_ascii=False))
     end = offset + EVENT_PIECE
     return piece_text(
         text[offset:end],

@@ -113,6 +113,14 @@ async def test_huge_event_is_cut_and_can_be_read_in_pieces(connect):
     assert whole["event"]["content"]["parts"][0]["text"] == "abc " * 50_000
 
 
+async def test_pieces_of_invisible_characters_are_of_limited_length(connect):
+    session = await create("s1")
+    await add_text(session, "e1", "\u200b\U000e0001" * 20_000)
+    async with connect() as client:
+        result = await client.call_tool("read_event", {"session": session.pk, "seq": 1})
+    assert len(result.content[0].text) <= MAX_ANSWER
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "reason"),
     [
