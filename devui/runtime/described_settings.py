@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -84,7 +85,8 @@ def _plain_setting(value: Any) -> Any:
         return value.model
     if isinstance(value, BaseModel):
         type_name: Any = type(value).__name__
-        return call_or(lambda: value.model_dump(mode="json", exclude_defaults=True), type_name)
+        fields = call_or(lambda: value.model_dump(mode="json", exclude_defaults=True), type_name)
+        return fields if len(json.dumps(fields)) <= MAX_SKILL_TEXT else type_name
     if isinstance(value, str):
         return truncate(value, MAX_SKILL_TEXT)
     return value if isinstance(value, bool | int | float) else None

@@ -318,6 +318,20 @@ def test_advisor_of_a_model_consult_tool_is_named():
     assert tool["settings"].items() >= {"advisor_model": "gemini-3.1-pro-preview", "max_uses": 2}.items()
 
 
+def test_long_config_of_a_plug_in_is_named_by_its_type():
+    class Spices(BaseModel):
+        names: list[str] = []
+
+    class Pepper(BasePlugin):
+        def __init__(self) -> None:
+            super().__init__(name="pepper")
+            self.few, self.many = Spices(names=["salt"]), Spices(names=["salt"] * 10_000)
+
+    app = App(name="kitchen", root_agent=LlmAgent(name="cook"), plugins=[Pepper()])
+    [plugin] = describe(app.root_agent, app, "kitchen")["app"]["plugins"]
+    assert plugin["settings"] == {"few": {"names": ["salt"]}, "many": "Spices"}
+
+
 def test_settings_of_plug_ins_are_shown_without_credentials():
     class Pepper(BasePlugin):
         def __init__(self) -> None:
