@@ -95,6 +95,33 @@ def test_camera_sends_pictures_and_ends_with_the_connection(browsers, speaker_ad
     expect(page.get_by_role("button", name="Camera")).to_be_disabled()
 
 
+COUNT_LIVE_TRACKS = """
+window.streams = [];
+const getUserMedia = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+navigator.mediaDevices.getUserMedia = async (wanted) => {
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  const stream = await getUserMedia(wanted);
+  streams.push(stream);
+  return stream;
+};
+window.countLiveTracks = () => streams.flatMap((s) => s.getTracks()).filter((t) => t.readyState === "live").length;
+"""
+"""A page that tells how many devices are open, in a browser that takes a while to ask."""
+
+
+@pytest.mark.parametrize("name", ["Camera", "Open microphone"])
+def test_device_asked_for_twice_ends_with_the_connection(browsers, speaker_address, name):
+    page = connect(browsers["with"], speaker_address, f"twice-{name[0]}")
+    page.evaluate(COUNT_LIVE_TRACKS)
+    button = page.locator("#live-camera" if name == "Camera" else "#live-microphone")
+    for _ in range(2 if name == "Camera" else 3):
+        button.click()
+    page.wait_for_function("() => countLiveTracks() === 1", timeout=PATIENCE_MS)
+    expect(button).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name="Hang up").click()
+    page.wait_for_function("() => countLiveTracks() === 0", timeout=PATIENCE_MS)
+
+
 @pytest.mark.parametrize(
     ("browser_name", "refuses", "reason"),
     [("with", True, "microphone was not allowed"), ("without", False, "has no microphone")],

@@ -21,11 +21,12 @@ export class Camera {
 
   /** Ask for a source, "camera" or "screen", and begin. Throws an Error with a message for people. */
   async start(source, picturesPerSecond) {
-    this.stop();
     const devices = requireDevices(source);
-    this.#stream = await SOURCES[source](devices).catch((error) => {
+    const stream = await SOURCES[source](devices).catch((error) => {
       throw explainRefusal(error, source);
     });
+    this.stop(); // what was allowed meanwhile
+    this.#stream = stream;
     this.source = source;
     this.preview.srcObject = this.#stream;
     this.preview.hidden = false;

@@ -16,6 +16,7 @@ const SPEECH_TYPE = "audio/pcm;rate=16000";
  */
 export class LiveInputs {
   #speech = "off";
+  #starting = null;
 
   constructor(send, warn) {
     this.send = send;
@@ -64,9 +65,15 @@ export class LiveInputs {
     if (this.microphone.isOn) this.send(wasMarked ? { activity_end: {} } : { audio_stream_end: true });
   }
 
-  async #startMicrophone() {
+  /** Start the microphone once, however often it is asked for while the browser asks the person. */
+  #startMicrophone() {
+    this.#starting ??= this.#requestMicrophone().finally(() => (this.#starting = null));
+    return this.#starting;
+  }
+
+  async #requestMicrophone() {
     const isAllowed = await this.#tryTo(() => this.microphone.start(device.value));
-    if (inputs.disabled) this.microphone.stop(); // the connection has ended meanwhile
+    if (this.#speech === "off") this.microphone.stop(); // muted meanwhile, or the connection has ended
     if (isAllowed) await fillDevices();
     return this.microphone.isOn;
   }
