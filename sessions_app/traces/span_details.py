@@ -8,7 +8,7 @@ from typing import Any
 
 from sessions_app.store.errors import NotFound
 from sessions_app.store.models import Event, Span, Trace
-from sessions_app.traces.waterfall import label_span
+from sessions_app.traces.waterfall import find_invocation_trace, label_span
 
 MAX_CHILDREN = 50
 """Most spans inside a span that its page links to."""
@@ -60,7 +60,7 @@ def find_span(pk: int) -> Span:
     if span is None:
         raise NotFound(
             f"No span {pk}.",
-            hint="It may have been deleted with its session. /traces/ lists the stored traces.",
+            hint="It may have been deleted with its session. /runs/ lists the runs with their traces.",
         )
     return span
 
@@ -75,7 +75,7 @@ def describe_span(span: Span) -> SpanDetails:
         span=span,
         label=label_span(span, json.loads(span.attributes)),
         content=span_json(span),
-        trace=Trace.objects.filter(session=span.session_id, invocation_id=span.invocation_id).first(),
+        trace=find_invocation_trace(span.session, span.invocation_id),
         parent=parent,
         children=list(of_trace.filter(parent_id=span.span_id).order_by("started_ns", "pk")[:MAX_CHILDREN]),
         seq=events.values_list("seq", flat=True).first() if span.event_id else None,

@@ -155,7 +155,7 @@ def waterfall(session: AgentSession, invocation_id: str) -> Waterfall:
     rows = Span.objects.filter(session=session, invocation_id=invocation_id).order_by("started_ns", "pk")
     spans = list(rows[: MAX_SPANS + 1])
     hidden = rows.count() - MAX_SPANS if len(spans) > MAX_SPANS else 0
-    trace = Trace.objects.filter(session=session, invocation_id=invocation_id).first()
+    trace = find_invocation_trace(session, invocation_id)
     # the only stage of a received trace is its error, which its spans show
     stages = [] if session.realm == TRACED else _build_stages(session, invocation_id, trace)
     pauses = list_pauses(trace) if trace else Pauses()
