@@ -68,7 +68,7 @@ class ApiClient:
     async def _call(self, method: str, path: str, query: Mapping[str, object], body: bytes = b"") -> Any:
         response = CollectedResponse()
         await _load_handler()(
-            self._request_scope(method, path, query, len(body)), one_message(body), response.send
+            self._request_scope(method, path, query, len(body)), make_receive(body), response.send
         )
         content = await asyncio.to_thread(json.loads, response.body) if response.body else None
         if response.status >= 400:
@@ -112,7 +112,7 @@ class CollectedResponse:
             self.body += message.get("body", b"")
 
 
-def one_message(body: bytes) -> Any:
+def make_receive(body: bytes) -> Any:
     """Return an ASGI `receive` that has a body and then waits: the client stays until its request is cancelled."""
     messages = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -143,7 +143,7 @@ def use_client(client: ApiClient) -> Iterator[None]:
         _current_client.reset(token)
 
 
-def client_of_request(request: HttpRequest, scope: Mapping[str, Any]) -> ApiClient:
+def build_client(request: HttpRequest, scope: Mapping[str, Any]) -> ApiClient:
     """Return the client for a request to /mcp."""
     root = request.path.removesuffix("mcp")
     return ApiClient(scope, root, request.build_absolute_uri(get_script_prefix()))

@@ -10,7 +10,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse
 from mcp.server.transport_security import TransportSecuritySettings
 
-from devui.mcp.api_client import CollectedResponse, client_of_request, one_message, use_client
+from devui.mcp.api_client import CollectedResponse, build_client, make_receive, use_client
 from devui.mcp.server import build_server
 
 CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=False)
@@ -24,8 +24,8 @@ async def answer_request(request: HttpRequest) -> HttpResponse:
     server.streamable_http_app(json_response=True, stateless_http=True, transport_security=CHECKED_BEFORE)
     collected = CollectedResponse()
     manager = server.session_manager
-    with use_client(client_of_request(request, scope)):
+    with use_client(build_client(request, scope)):
         async with manager.run():
-            await manager.handle_request(dict(scope), one_message(request.body), collected.send)
+            await manager.handle_request(dict(scope), make_receive(request.body), collected.send)
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in collected.headers}
     return HttpResponse(bytes(collected.body), status=collected.status, headers=headers)

@@ -65,10 +65,10 @@ async def read_events(session: SessionKey, after: Seq = 0, limit: Limit = 20) ->
 async def read_event(session: SessionKey, seq: RowKey, offset: Seq = 0) -> str:
     """Read one event in full, as JSON text in pieces. Continue with `offset=next_cursor` until there is none."""
     page = await api_client().get(f"/sessions/{session}/events", after=seq - 1, limit=1)
-    found = [row for row in page["events"] if row["seq"] == seq]
-    if not found:
+    event = next((row for row in page["events"] if row["seq"] == seq), None)
+    if event is None:
         raise RefusedCall(f"Session {session} has no event {seq}.", hint="read_events lists its events.")
-    text = escape_json(json.dumps(redact_texts(found[0]), ensure_ascii=False))
+    text = escape_json(json.dumps(redact_texts(event), ensure_ascii=False))
     end = offset + EVENT_PIECE
     return piece_text(
         text[offset:end],

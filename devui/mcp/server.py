@@ -15,6 +15,7 @@ from mcp.types import ToolAnnotations
 from devui.mcp import prompts
 from devui.mcp.read_tools import READ_TOOLS, read_eval_run, read_events
 from devui.mcp.write_tools import WRITE_TOOLS
+from sessions_app.lookup import parse_number
 from sessions_app.store.errors import DevUIError
 
 Function = Callable[..., Awaitable[str]]
@@ -93,6 +94,7 @@ def _parse_session_key(text: str) -> int:
     Raises:
         ResourceError: the text is no number.
     """
-    if not (text.isascii() and text.isdecimal() and len(text) < 19):
+    number = parse_number(text)
+    if number is None:
         raise ResourceError(f"{text[:40]!r} is not the number of a session.")
-    return int(text)
+    return number

@@ -13,12 +13,10 @@ from devui.mcp.answers import make_answer
 from devui.mcp.api_client import api_client
 from devui.mcp.errors import RefusedCall
 from devui.mcp.read_tools import Name, SessionKey, run_link, session_link
+from sessions_app.store.models import Run
 
 POLL_S = 0.5
 MAX_WAIT_S = 120
-
-ENDED = frozenset({"done", "failed", "cancelled", "crashed", "waiting"})
-"""Status of a run of a session that does nothing more by itself."""
 
 USER = "mcp"
 """User of the sessions that clients start."""
@@ -42,7 +40,7 @@ async def send_message(
     key = session or await _start_session(app)
     run = await api_client().post("/runs", {"session": key, "message": text})
     until = time.monotonic() + wait_seconds
-    while run["status"] not in ENDED and time.monotonic() < until:
+    while run["status"] in Run.ACTIVE and time.monotonic() < until:
         await asyncio.sleep(POLL_S)
         run = await api_client().get(f"/runs/{run['id']}")
     first = run["first_seq"] or 0
