@@ -16,7 +16,7 @@ from evals_app.metrics.metric import metric_label
 from evals_app.metrics.score_text import format_score
 from evals_app.models import EvalRun
 from evals_app.variants.variant import read_run_variant
-from sessions_app.tables.table import number_pages
+from sessions_app.tables.numbered_pages import number_pages
 
 register = template.Library()
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
+from opentelemetry.sdk.trace import Event as SpanEvent
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import StatusCode
 from typing_extensions import override
@@ -24,7 +25,7 @@ from sessions_app.store.session_key import SessionKey
 from sessions_app.store.short_texts import truncate
 from sessions_app.store.traces.outbox import outbox
 from sessions_app.store.traces.records import MAX_ERROR, save_span
-from sessions_app.store.traces.span_attributes import store_attributes
+from sessions_app.store.traces.span_attributes import MAX_MEMBERS, store_attributes
 from sessions_app.store.traces.span_kinds import recognize_span_kind
 
 STEP_S = 0.1
@@ -33,9 +34,6 @@ STEP_S = 0.1
 SPANS_MOST = 20_000
 TEXT_MOST = 4_000
 """Maximum length of an attribute's text, in characters."""
-
-MEMBERS_MOST = 200
-"""Maximum events and links of a span that are stored."""
 
 MODEL_CALL_ATTRIBUTES = ("gcp.vertex.agent.llm_request", "gcp.vertex.agent.llm_response")
 """Attributes that are stored as model calls instead."""
@@ -130,33 +128,31 @@ def _save_unit(owner: tuple[SessionKey, str], span: ReadableSpan, clock_errors: 
         message=truncate(scopes.clean_error(span.status.description or ""), MAX_ERROR),
         event_id=str(attributes.get(EVENT_ID) or ""),
         attributes=scopes.dumps(
-            store_attributes(
-                [item for item in attributes.items() if item[0] not in MODEL_CALL_ATTRIBUTES], TEXT_MOST
+            _store_attributes(
+                {name: value for name, value in attributes.items() if name not in MODEL_CALL_ATTRIBUTES}
             )
         ),
-        events=scopes.dumps(
-            [
-                {
-                    "name": scopes.clean_text(event.name),
-                    "at_ns": event.timestamp,
-                    "attributes": _attributes(event.attributes),
-                }
-                for event in span.events[:MEMBERS_MOST]
-            ]
-        ),
-        links=scopes.dumps(
-            [
-                {
-                    "trace_id": format(link.context.trace_id, "032x"),
-                    "span_id": format(link.context.span_id, "016x"),
-                    "attributes": _attributes(link.attributes),
-                }
-                for link in span.links[:MEMBERS_MOST]
-            ]
-        ),
+        events=scopes.dumps([_event_json(event) for event in span.events[:MAX_MEMBERS]]),
+        links=scopes.dumps([_link_json(link) for link in span.links[:MAX_MEMBERS]]),
     )
     return partial(save_span, key, row)
 
 
-def _attributes(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
+def _event_json(event: SpanEvent) -> dict[str, Any]:
+    return {
+        "name": scopes.clean_text(event.name),
+        "at_ns": event.timestamp,
+        "attributes": _store_attributes(event.attributes),
+    }
+
+
+def _link_json(link: trace.Link) -> dict[str, Any]:
+    return {
+        "trace_id": format(link.context.trace_id, "032x"),
+        "span_id": format(link.context.span_id, "016x"),
+        "attributes": _store_attributes(link.attributes),
+    }
+
+
+def _store_attributes(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
     return store_attributes((attributes or {}).items(), TEXT_MOST)

@@ -10,6 +10,7 @@ from django.http import QueryDict
 from sessions_app.console import credential_requests
 from sessions_app.console.credential_requests import InvalidAnswer
 from sessions_app.console.questions import Question
+from sessions_app.lookup import parse_number
 from sessions_app.presentation import schema_form
 
 CREDENTIAL_INPUTS = ("api_key", "username", "password", "token", "response_uri", "credential")
@@ -60,11 +61,12 @@ def _confirmation_answer(posted: QueryDict) -> dict[str, Any]:
 
 
 def _read_choice(question: Question, choice: str) -> str:
-    if not choice.isdecimal() or int(choice) >= len(question.choices):
+    number = parse_number(choice)
+    if number is None or number >= len(question.choices):
         raise InvalidAnswer.at(
             "", "This is none of the choices.", hint="Press one of the buttons, or write an answer."
         )
-    return question.choices[int(choice)]
+    return question.choices[number]
 
 
 def _read_fields(question: Question, posted: QueryDict) -> Any:

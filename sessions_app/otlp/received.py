@@ -22,7 +22,7 @@ from sessions_app.store.models import Span
 from sessions_app.store.short_texts import truncate
 from sessions_app.store.traces.log_records import NewLogRecord
 from sessions_app.store.traces.records import MAX_ERROR
-from sessions_app.store.traces.span_attributes import OMITTED, store_attributes, store_value
+from sessions_app.store.traces.span_attributes import MAX_MEMBERS, OMITTED, store_attributes, store_value
 from sessions_app.store.traces.span_kinds import recognize_span_kind
 
 MAX_TEXT = 100_000
@@ -33,9 +33,6 @@ MAX_CONTENT = 1_000_000
 
 MAX_RESOURCE = 10_000
 """Maximum length of the attributes of a sending program, in characters of JSON: each of its spans has a copy."""
-
-MAX_MEMBERS = 200
-"""Maximum events and links of a span that are stored."""
 
 MAX_NAME = 1_000
 """Maximum length of a span's name, in characters."""
@@ -97,21 +94,18 @@ def read_span(read: ReadItem[ReceivedMessage]) -> ReceivedSpan:
         InvalidItem: it has no valid ids or times.
     """
     message = read.item
-    trace_id, span_id = (
-        _hex_id(message.trace_id, 16, "span", "trace id"),
-        _hex_id(message.span_id, 8, "span", "span id"),
-    )
+    trace_id = _hex_id(message.trace_id, 16, "span", "trace id")
+    span_id = _hex_id(message.span_id, 8, "span", "span id")
     started_ns = _check_time(message.start_time_unix_nano, "span")
     attributes = _store_attributes(message.attributes)
     name = truncate(scopes.clean_text(message.name), MAX_NAME) or UNNAMED
     failed = message.status.code == Status.STATUS_CODE_ERROR
     resource = _read_resource(read.program)
+    parent = message.parent_span_id
     row = Span(
         trace_id=trace_id,
         span_id=span_id,
-        parent_id=message.parent_span_id.hex()
-        if any(message.parent_span_id) and len(message.parent_span_id) == 8
-        else "",
+        parent_id=parent.hex() if len(parent) == 8 and any(parent) else "",
         name=name,
         kind=recognize_span_kind(name, attributes),
         started_ns=started_ns,

@@ -24,6 +24,7 @@ from django.db.models import (
     Subquery,
 )
 
+from sessions_app.lookup import parse_number
 from sessions_app.prices.costs import Spending
 from sessions_app.runs import rerun
 from sessions_app.runs.pauses import IS_PAUSED
@@ -49,9 +50,6 @@ MAX_ERROR_TYPES = 50
 
 MAX_EVENTS = 2_000
 """Events of a run up to which its tokens are summed."""
-
-MAX_DIGITS = 19
-"""Digits of a primary key, which is below 2⁶³."""
 
 PAUSED = "paused"
 STATUSES = (("", "any"), *Run.Status.choices, (PAUSED, PAUSED))
@@ -299,10 +297,8 @@ def list_unshown(filters: Mapping[str, str], shown_keys: Collection[str]) -> lis
 
 def _split_keys(keys: Collection[str]) -> tuple[list[str], list[int]]:
     """Return the ids of runs and the primary keys of traces among the keys of rows."""
-    numbers = {key: key.removeprefix(TRACE_KEY) for key in keys if key.startswith(TRACE_KEY)}
-    trace_pks = {
-        key: int(text) for key, text in numbers.items() if text.isdecimal() and len(text) < MAX_DIGITS
-    }
+    numbers = {key: parse_number(key.removeprefix(TRACE_KEY)) for key in keys if key.startswith(TRACE_KEY)}
+    trace_pks = {key: number for key, number in numbers.items() if number is not None}
     return [key for key in keys if key not in trace_pks], list(trace_pks.values())
 
 

@@ -12,7 +12,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.core.paginator import Page as NumberedPage
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.template.loader import render_to_string
@@ -24,6 +23,7 @@ from sessions_app.presentation import csv_cells, visible_text
 from sessions_app.prices.costs import Cost
 from sessions_app.store.database.pagination import MAX_COUNTED, PAGE_SIZE, Order, Page
 from sessions_app.store.errors import BadInput
+from sessions_app.tables.numbered_pages import number_pages
 from sessions_app.templatetags import devui
 
 R = TypeVar("R")
@@ -88,21 +88,6 @@ def _template_pieces(template: str, names: tuple[str, ...], static_url: str) -> 
     """Return a template's text, and at every second place the name of a variable. Icons depend on `static_url`."""
     placeholders = {name: SafeString(f"{_PLACEHOLDER}{name}{_PLACEHOLDER}") for name in names}
     return render_to_string(template, placeholders).split(_PLACEHOLDER)
-
-
-def number_pages(page: NumberedPage[Any], url: Callable[[int], str]) -> dict[str, Any]:
-    """Return what the template of a pager needs for one of numbered pages.
-
-    Args:
-        url: returns the address of the page with a number.
-    """
-    return {
-        "page": page,
-        "first_url": url(page.number - 1) if page.has_previous() else "",
-        "next_url": url(page.number + 1) if page.has_next() else "",
-        "first_label": "Previous",
-        "next_label": "Next",
-    }
 
 
 class SortKey(NamedTuple):

@@ -29,7 +29,7 @@ async def helper(demo_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         await toolset.close()
 
 
-async def test_cause_of_a_failed_case_and_what_went_wrong_in_its_session(chats: Chats, helper) -> None:
+async def test_helper_names_the_cause_of_a_failed_case_and_of_its_session(chats: Chats, helper) -> None:
     chat = await chats(HELPER)
     events = await chat.say("Why did eval attempt 16 fail?")
     assert [name for name, _ in calls(events)] == [

@@ -87,7 +87,7 @@ def run_mcp(
     )
 
 
-def test_ends_with_its_client_and_writes_nothing_of_its_own_to_stdout(demo_environment):
+def test_server_ends_with_its_client_and_prints_only_messages(demo_environment):
     ended = run_mcp(demo_environment, "--agents", str(AGENTS))
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 

@@ -189,7 +189,7 @@ async def test_content_on_logs_counts_before_and_after_its_span(exporter):
     assert (stored.name, len(json.loads(stored.events))) == ("chat gpt-x", 1)
 
 
-async def test_messages_in_events_of_the_convention_1_36(exporter):
+async def test_messages_in_events_of_convention_1_36_are_read(exporter):
     call = {"id": "c1", "type": "function", "function": {"name": "track", "arguments": '{"number": "X1"}'}}
     await exporter.send(
         make_span(
@@ -204,7 +204,7 @@ async def test_messages_in_events_of_the_convention_1_36(exporter):
     assert await stored_story() == STORY[:2]
 
 
-async def test_openinference_attributes(exporter):
+async def test_openinference_attributes_are_read(exporter):
     flat = {
         "openinference.span.kind": "LLM",
         "llm.model_name": "gpt-x",

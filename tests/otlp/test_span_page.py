@@ -55,7 +55,7 @@ async def test_span_page_shows_attributes_events_links_and_status(web, exporter)
     assert json.loads(page.one("pre", id="span-json").text) == whole
 
 
-async def test_missing_span_says_why(web, store):
+async def test_unknown_span_is_refused_with_a_reason(web, store):
     response = await web.get("/traces/spans/7/", headers={"Accept": "text/html"})
     assert response.status_code == 404
     assert "deleted with its session" in response.text

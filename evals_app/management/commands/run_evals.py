@@ -85,6 +85,7 @@ class Command(EvalsCommand):
         )
         add_metric_options(add)
         _add_execution_options(add)
+        _add_variant_options(add)
         results.add_result_options(add)
         plans.add_plan_options(add)
 
@@ -169,6 +170,15 @@ def _add_execution_options(add: Add) -> None:
     )
     add("--tags", type=split_tags, metavar="a,b", help="run only the cases that have one of these tags")
     add("--shard", metavar="i/n", help="run part i of n of the cases; merge_evals makes one run of all parts")
+    add("--resume", metavar="RUN", help="resume a run that ended early: its id, or last")
+    add(
+        "--retry",
+        metavar="RUN",
+        help="try the attempts of a run again that did not pass: its id, or last; first outcomes still count",
+    )
+
+
+def _add_variant_options(add: Add) -> None:
     add(
         "--variant",
         type=parse_path,
@@ -190,12 +200,6 @@ def _add_execution_options(add: Add) -> None:
         default=ROOT,
         help="the agents that get the models of --model: the root agent, or all with a model of their own (default:"
         f" {ROOT})",
-    )
-    add("--resume", metavar="RUN", help="resume a run that ended early: its id, or last")
-    add(
-        "--retry",
-        metavar="RUN",
-        help="try the attempts of a run again that did not pass: its id, or last; first outcomes still count",
     )
 
 

@@ -11,7 +11,10 @@ from sessions_app.store import scopes
 from sessions_app.store.redaction import REDACTED, is_credential_name, redact, redact_texts
 
 MAX_ATTRIBUTES = 1_000
-"""Maximum attributes of a span, an event or a link."""
+"""Maximum attributes of a span, an event or a link that are stored."""
+
+MAX_MEMBERS = 200
+"""Maximum events of a span that are stored, and maximum links."""
 
 MAX_NAME = 500
 """Maximum length of an attribute's name, in characters."""

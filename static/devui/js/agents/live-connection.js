@@ -1,6 +1,7 @@
 // Live connection to an agent over ADK's own socket: text, speech and pictures in, text and sound out.
 
 import { Sound } from "./audio-player.js";
+import { decodeBase64 } from "./base64.js";
 import { LiveInputs } from "./live-inputs.js";
 import { plain } from "../core/visible-characters.js";
 
@@ -58,11 +59,6 @@ function endTurn() {
   finalText = "";
 }
 
-function bytesOf(base64) {
-  const binary = atob(base64.replaceAll("-", "+").replaceAll("_", "/"));
-  return Uint8Array.from(binary, (sign) => sign.charCodeAt(0));
-}
-
 function handleEvent(event) {
   if (event.errorCode || event.errorMessage) show(event.errorMessage || event.errorCode, "error");
   if (event.interrupted) sound.stop();
@@ -75,7 +71,7 @@ function handleEvent(event) {
 
 function handlePart(part, event) {
   const mime = part.inlineData?.mimeType ?? "";
-  if (mime.startsWith("audio/")) sound.play(bytesOf(part.inlineData.data), mime);
+  if (mime.startsWith("audio/")) sound.play(decodeBase64(part.inlineData.data), mime);
   else if (part.functionCall) show(`calls ${part.functionCall.name}(${JSON.stringify(part.functionCall.args ?? {})})`, "note");
   else if (part.functionResponse) show(`${part.functionResponse.name} answers ${JSON.stringify(part.functionResponse.response ?? {})}`, "note");
   else if (part.text && !part.thought && event.content.role !== "user") showAgentText(part.text, Boolean(event.partial));
