@@ -13,21 +13,23 @@ from devui.mcp.api_client import api_client
 from devui.mcp.errors import RefusedCall
 from evals_app.runs.replay.request_diff import compare_requests
 from sessions_app.presentation.visible_text import escape_json
+from sessions_app.store.ids import RowKey
 from sessions_app.store.redaction import redact_texts
 
 MAX_KEY = 2**63 - 1
 EVENT_PIECE = 20_000
 """Characters of an event's JSON in one answer."""
 
-SessionKey = Annotated[
+SessionNumber = Annotated[
     int, Field(ge=1, le=MAX_KEY, description="Number of the session: `key` in search_sessions.")
 ]
 Seq = Annotated[int, Field(ge=0, le=MAX_KEY)]
-RowKey = Annotated[int, Field(ge=1, le=MAX_KEY)]
 RunId = Annotated[
     str, Field(pattern=r"^[\w-]{1,64}$", description="Id of an eval run: `id` in list_eval_runs.")
 ]
-Attempt = Annotated[int, Field(ge=1, le=MAX_KEY, description="Number of the attempt: `id` in list_attempts.")]
+AttemptNumber = Annotated[
+    int, Field(ge=1, le=MAX_KEY, description="Number of the attempt: `id` in list_attempts.")
+]
 Limit = Annotated[int, Field(ge=1, le=50)]
 Cursor = Annotated[
     str, Field(max_length=500, description="`next_cursor` of the answer before; empty: the beginning.")
@@ -51,7 +53,7 @@ async def search_sessions(
     return await make_answer(page["sessions"], link=api_client().link("sessions"), cursor=page["next"])
 
 
-async def read_events(session: SessionKey, after: Seq = 0, limit: Limit = 20) -> str:
+async def read_events(session: SessionNumber, after: Seq = 0, limit: Limit = 20) -> str:
     """Read the events of a session in order: messages, tool calls and results, state changes.
 
     `after` is the number (`seq`) of an event: the events after it are returned. Continue with `after=next_cursor`.
@@ -62,7 +64,7 @@ async def read_events(session: SessionKey, after: Seq = 0, limit: Limit = 20) ->
     return await make_answer(page["events"], link=session_link(session, after + 1), cursor=cursor)
 
 
-async def read_event(session: SessionKey, seq: RowKey, offset: Seq = 0) -> str:
+async def read_event(session: SessionNumber, seq: RowKey, offset: Seq = 0) -> str:
     """Read one event in full, as JSON text in pieces. Continue with `offset=next_cursor` until there is none."""
     page = await api_client().get(f"/sessions/{session}/events", after=seq - 1, limit=1)
     event = next((row for row in page["events"] if row["seq"] == seq), None)
@@ -79,7 +81,7 @@ async def read_event(session: SessionKey, seq: RowKey, offset: Seq = 0) -> str:
 
 
 async def read_state(
-    session: SessionKey,
+    session: SessionNumber,
     at: Annotated[str, Field(max_length=200, description="Number or id of an event.")] = "",
 ) -> str:
     """Read the state of a session after an event, by scope; without `at`, the current state."""
@@ -88,7 +90,7 @@ async def read_state(
 
 
 async def find_key_writers(
-    session: SessionKey, key: Name, before: Seq | None = None, limit: Limit = 20
+    session: SessionNumber, key: Name, before: Seq | None = None, limit: Limit = 20
 ) -> str:
     """List who wrote a state key and when, newest first: the event, and the tool, callback or agent that set it.
 
@@ -103,7 +105,7 @@ async def find_key_writers(
 
 
 async def list_model_calls(
-    session: SessionKey, event: Name = "", limit: Limit = 20, cursor: Cursor = ""
+    session: SessionNumber, event: Name = "", limit: Limit = 20, cursor: Cursor = ""
 ) -> str:
     """List the calls of models in a session, newest first: agent, model, tokens, duration, errors, and events.
 
@@ -113,17 +115,17 @@ async def list_model_calls(
     return await make_answer(page["items"], link=session_link(session), cursor=page["next"])
 
 
-async def read_model_call(session: SessionKey, call: RowKey) -> str:
+async def read_model_call(session: SessionNumber, call: RowKey) -> str:
     """Read what a model was sent (instruction, history, tools, settings) and what it answered."""
     whole = await api_client().get(f"/sessions/{session}/model-calls/{call}")
     return await make_answer(whole, link=api_client().link("model-call", pk=session, call=call))
 
 
 async def compare_model_requests(
-    session: SessionKey,
+    session: SessionNumber,
     call: RowKey,
     other_call: RowKey | None = None,
-    other_session: SessionKey | None = None,
+    other_session: SessionNumber | None = None,
 ) -> str:
     """Show how the request of a model call differs from another: instruction, history, tools, settings, model.
 
@@ -144,7 +146,7 @@ async def compare_model_requests(
     )
 
 
-async def read_problems(session: SessionKey) -> str:
+async def read_problems(session: SessionNumber) -> str:
     """List what went wrong in a session, and hints about its state, each with evidence and a remedy."""
     return await make_answer(
         await api_client().get(f"/sessions/{session}/problems"), link=session_link(session)
@@ -152,7 +154,7 @@ async def read_problems(session: SessionKey) -> str:
 
 
 async def read_log(
-    session: SessionKey,
+    session: SessionNumber,
     invocation: Annotated[str, Field(max_length=500, description="`invocationId` of an event.")],
     level: Literal["", "debug", "info", "warning", "error", "critical"] = "",
     after: Seq = 0,
@@ -194,7 +196,7 @@ async def list_attempts(
     return await make_answer(page["attempts"], link=run_link(run), cursor=page["next"])
 
 
-async def explain_attempt(attempt: Attempt) -> str:
+async def explain_attempt(attempt: AttemptNumber) -> str:
     """Explain why an eval attempt failed: the expected case, what the agent did, each metric with its reason, and the
     problems found in its session.
 
@@ -222,7 +224,7 @@ async def compare_eval_runs(
 
 
 async def draft_case(
-    session: SessionKey,
+    session: SessionNumber,
     first: Annotated[
         str, Field(max_length=500, description="`invocationId` of the first turn; empty: all.")
     ] = "",

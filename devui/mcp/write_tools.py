@@ -12,7 +12,7 @@ from pydantic import Field
 from devui.mcp.answers import make_answer
 from devui.mcp.api_client import api_client
 from devui.mcp.errors import RefusedCall
-from devui.mcp.read_tools import Name, SessionKey, run_link, session_link
+from devui.mcp.read_tools import Name, SessionNumber, run_link, session_link
 from sessions_app.store.models import Run
 
 POLL_S = 0.5
@@ -29,7 +29,7 @@ CaseIds = Annotated[Sequence[Name], Field(max_length=500, description="Ids of ca
 
 async def send_message(
     text: Annotated[str, Field(min_length=1, max_length=100_000)],
-    session: SessionKey | None = None,
+    session: SessionNumber | None = None,
     app: Name = "",
     wait_seconds: Annotated[int, Field(ge=0, le=MAX_WAIT_S)] = 60,
 ) -> str:

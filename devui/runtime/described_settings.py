@@ -55,10 +55,10 @@ def list_fallbacks(model: str | BaseLlm) -> list[str]:
 def read_schemas(node: Any) -> dict[str, Any]:
     """Return the JSON schemas of the data that an agent or node takes, returns or keeps in its state."""
     types = {name: getattr(node, name, None) for name in SCHEMAS}
-    return {name: _schema(kind) for name, kind in types.items() if kind is not None}
+    return {name: _read_schema(kind) for name, kind in types.items() if kind is not None}
 
 
-def _schema(kind: Any) -> dict[str, Any]:
+def _read_schema(kind: Any) -> dict[str, Any]:
     unknown: dict[str, Any] = {}
     return kind if isinstance(kind, dict) else call_or(lambda: TypeAdapter(kind).json_schema(), unknown)
 

@@ -33,13 +33,13 @@ DEFAULT_CODE = 500
 def fixture_rows(fixtures: Sequence[Json]) -> list[Nested]:
     """Return the form data of the fixtures of a case."""
     return [
-        _row(f"{tool_index}-{index}", str(tool_fixtures.get("tool_name") or ""), injection)
+        _fixture_row(f"{tool_index}-{index}", str(tool_fixtures.get("tool_name") or ""), injection)
         for tool_index, tool_fixtures in enumerate(fixtures)
         for index, injection in enumerate(tool_fixtures.get("injection_configs") or [])
     ]
 
 
-def _row(origin: str, tool: str, injection: Json) -> Nested:
+def _fixture_row(origin: str, tool: str, injection: Json) -> Nested:
     error = injection.get("injected_error") or {}
     return {
         "origin": origin,

@@ -25,6 +25,13 @@ _FIELDS = {"mime_type": "mimeType", "file_uri": "fileUri", "display_name": "disp
 _DROPPED = frozenset({"thought_signature", "thoughtSignature"})
 _MODEL_ROLES = frozenset({"assistant", "model", "ai"})
 _SYSTEM_ROLES = ("system", "developer")
+_EVENT_ROLES = {
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+}
+"""Roles of messages by the names of their events, of OpenTelemetry 1.36."""
+
 _ELIDED = "<elided>"
 """ADK's text in place of a content that may not be exported."""
 
@@ -67,13 +74,9 @@ def read_message_events(events: Iterable[Mapping[str, Any]]) -> list[Content]:
     """Return the contents of events such as `gen_ai.user.message`, of OpenTelemetry 1.36."""
     contents = []
     for event in events:
-        role = {
-            "gen_ai.user.message": "user",
-            "gen_ai.assistant.message": "assistant",
-            "gen_ai.tool.message": "tool",
-        }
-        if (name := event.get("name")) in role and (body := _event_body(event)):
-            contents += _read_event_content(body, role[str(name)])
+        role = _EVENT_ROLES.get(str(event.get("name")))
+        if role and (body := _event_body(event)):
+            contents += _read_event_content(body, role)
     return contents
 
 

@@ -1,6 +1,6 @@
 """Read model of the list of runs.
 
-It has runs, and invocations of programs with a `Recorder`, which have a trace but no run.
+It has runs, and invocations that another program ran, which have a trace but no run: recorded or received.
 """
 
 from __future__ import annotations
