@@ -9,7 +9,6 @@ import pytest
 from google.genai import types
 
 from evals_app.cases.recorded_fixtures import MAX_CALLS, read_recorded_fixtures
-from evals_app.execution.conversations import build_conversation
 from evals_app.files.fixtures import ToolFixtures
 from sessions_app.adk import DjangoSessionService
 from sessions_app.runs import runtime_client
@@ -19,25 +18,12 @@ from sessions_app.store.errors import BadInput
 from sessions_app.store.events import CHANGES_BY_PERSON
 from sessions_app.store.models import AgentSession, Run
 from tests.evals.builders import case, evalset, turn, write
+from tests.evals.conversation_runtime import ConversationRuntime
 from tests.evals.form_filling import Browser
 from tests.sessions.build import event
 
 OWNER = {"app_name": "counter", "user_id": "ann"}
 Call = tuple[str, dict[str, Any], dict[str, Any]]
-
-
-class Agent:
-    """The process of an agent, which tells a session's turns by ADK's own conversion."""
-
-    def apps(self):
-        return ["counter"]
-
-    async def client(self, app_name):
-        return self
-
-    async def call(self, method, path, body=None):
-        session = await DjangoSessionService().get_session(**OWNER, session_id=body["session_id"])
-        return build_conversation(session.events)
 
 
 async def append(service, session, invocation, author, part, changes=(), delta=None, **actions):
@@ -81,7 +67,7 @@ async def read_fixtures(session: AgentSession):
 def browser(web, folder):
     content = evalset(case("one", turn("x")), eval_set_id="set")
     write(folder.path, "set.evalset.json", json.dumps(content, indent=1))
-    runtime_client.register(Agent())
+    runtime_client.register(ConversationRuntime())
     return Browser(web)
 
 

@@ -9,7 +9,6 @@ import pytest
 from google.genai import types
 
 from evals_app.cases import session_cases
-from evals_app.execution.conversations import build_conversation
 from sessions_app.adk import DjangoSessionService
 from sessions_app.branches.rewind import rewind
 from sessions_app.runs import runtime_client as runs
@@ -20,27 +19,12 @@ from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions.writes import edit_state
 from tests.evals.api_requests import get_json
 from tests.evals.builders import case, evalset, turn, write
+from tests.evals.conversation_runtime import ConversationRuntime
 from tests.evals.form_filling import Browser
 from tests.sessions.build import event
 
 OWNER = {"app_name": "counter", "user_id": "ann"}
 TOKEN = {"auth_type": "oauth2", "oauth2": {"client_id": "c", "access_token": "secret-of-ann"}}
-
-
-class Agent:
-    """The process of an agent, which tells a session's turns by ADK's own conversion."""
-
-    def apps(self):
-        return ["counter"]
-
-    async def client(self, app_name):
-        return self
-
-    async def call(self, method, path, body=None):
-        assert path == "/devui/evals/conversation"
-        whose = {"app_name": "counter", "user_id": body["user_id"], "session_id": body["session_id"]}
-        session = await DjangoSessionService(body["realm"]).get_session(**whose)
-        return build_conversation(session.events)
 
 
 @pytest.fixture
@@ -50,7 +34,7 @@ def browser(web, folder):
         "set.evalset.json",
         json.dumps(evalset(case("one", turn("x")), eval_set_id="set"), indent=1),
     )
-    runs.register(Agent())
+    runs.register(ConversationRuntime())
     return Browser(web)
 
 
