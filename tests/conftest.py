@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
     "tests.browser",
+    "tests.emptied_store",
     "tests.pages.client",
     "tests.plugin_packages",
     "tests.postgres",

@@ -21,19 +21,12 @@ from sessions_app.store.models import Run
 from tests import forked_processes
 from tests.api.peer import Peer, PeerProvider, adk_server
 from tests.patience import PATIENCE_S
-from tests.store import finish_threads, store_url
+from tests.store import store_url
 from tests.web import over, serve
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "agents"
 AGENTS = Path(__file__).parent / "agents"
-
-
-@pytest.fixture
-def store(transactional_db: None) -> Iterator[None]:
-    """A store emptied after the test, whose threads have finished then."""
-    yield
-    finish_threads()
 
 
 @pytest.fixture(autouse=True)

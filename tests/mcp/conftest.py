@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,20 +20,12 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.patience import PATIENCE_S
-from tests.store import finish_threads
 from tests.web import serve
 
 ROOT = Path(__file__).resolve().parents[2]
 AGENTS = ROOT / "examples/agents"
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
-
-
-@pytest.fixture
-def store(transactional_db: None) -> Iterator[None]:
-    """A store emptied after the test, whose threads have finished then."""
-    yield
-    finish_threads()
 
 
 @pytest_asyncio.fixture

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 import pytest_asyncio
 
 from tests.otlp.otlp_requests import Exporter
-from tests.store import finish_threads
 from tests.web import over
-
-
-@pytest.fixture
-def store(transactional_db: None) -> Iterator[None]:
-    """A store emptied after the test, whose threads have finished then."""
-    yield
-    finish_threads()
 
 
 @pytest_asyncio.fixture

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import httpx
-import pytest
 import pytest_asyncio
 
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
-from tests.store import finish_threads
 from tests.web import over
-
-
-@pytest.fixture
-def store(transactional_db: None) -> Iterator[None]:
-    """A store emptied after the test, whose threads have finished then."""
-    yield
-    finish_threads()
 
 
 @pytest_asyncio.fixture
