@@ -74,16 +74,18 @@ class InstructionTemplate:
 def iter_templates(
     declared: Mapping[str, str], patches: Iterable[tuple[str, Mapping[str, Any]]]
 ) -> Iterator[InstructionTemplate]:
-    """Yield the known instructions of an agent: the declared one first, then those of variants, the longest first."""
-    yield _make_template(declared)
-    variants = []
+    """Yield the known instructions of an agent, the longest first: shorter ones with placeholders match its texts, too.
+
+    The declared one comes before those of variants with the same text.
+    """
+    templates = [_make_template(declared)]
     for name, fields in patches:
         changed = {
             key: fields[key] for key in (LITERAL_SOURCE, INSTRUCTION) if isinstance(fields.get(key), str)
         }
         if changed:
-            variants.append(_make_template({**declared, **changed}, name))
-    yield from sorted(variants, key=lambda template: -len(template.text))
+            templates.append(_make_template({**declared, **changed}, name))
+    yield from sorted(templates, key=lambda template: -len(template.text))
 
 
 def _make_template(declared: Mapping[str, str], variant: str = "") -> InstructionTemplate:

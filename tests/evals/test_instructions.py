@@ -67,6 +67,20 @@ def test_instruction_of_a_variant_has_its_name_and_placeholders():
     assert version.patch == variant.patch
 
 
+def test_instruction_of_a_variant_is_not_a_value_of_the_declared_one():
+    declare("Count for {name}")
+    run = stored_runs.run(stored_runs.version(stored_runs.cases("a")), {"a": [passing()]})
+    variant = Variant("exact", "", {"counter": {"instruction": "Count for {name}. Be exact."}})
+    run.variant, run.variant_hash = variant.as_json(), variant.hash
+    run.save()
+    record(session("a"), f"Count for Ann. Be exact.{IDENTITY}")
+    record(session("b"), f"Count for Ann{IDENTITY}")
+    assert {(version.text, version.is_declared) for version in versions()} == {
+        ("Count for {name}. Be exact.", False),
+        ("Count for {name}", True),
+    }
+
+
 def test_global_and_static_instructions_are_recognised():
     declare("Look here.", global_instruction="For {org}.", static_instruction="Be {static}.")
     record(session("a"), f"For us.\n\nBe {{static}}.{IDENTITY}")
