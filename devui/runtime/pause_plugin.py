@@ -190,9 +190,8 @@ class OutcomePausePlugin(BasePlugin):
     ) -> dict[str, Any] | None:
         """Pause when a tool raises; answer in its place, or let the error go on."""
         agent, read_state = tool_context.agent_name, tool_context.state.to_dict
-        if not self._is_new(error) or not self._pauser.points.matches_tool_error(
-            agent, tool.name, tool_args, read_state
-        ):
+        is_chosen = self._pauser.points.matches_tool_error(agent, tool.name, tool_args, read_state)
+        if not (is_chosen and self._is_new(error)):
             return None
         content = describe_tool_error(error, redact(to_jsonable(tool_args)), read_state())
         place = PausePlace(pauses.Kind.TOOL_ERROR, agent, tool.name, tool_context.branch or "")
@@ -210,7 +209,8 @@ class OutcomePausePlugin(BasePlugin):
     ) -> LlmResponse | None:
         """Pause when a model raises; answer in its place, or let the error go on."""
         agent, read_state = callback_context.agent_name, callback_context.state.to_dict
-        if not self._is_new(error) or not self._pauser.points.matches_model_error(agent, read_state):
+        is_chosen = self._pauser.points.matches_model_error(agent, read_state)
+        if not (is_chosen and self._is_new(error)):
             return None
         shown = request_json(llm_request)
         content = describe_model_error(error, shown, read_state())

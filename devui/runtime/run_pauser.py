@@ -110,6 +110,7 @@ class RunPauser:
             async with subscribe(poll_s=POLL_S) as changes:
                 while (decision := await retry.read(pauses.fetch_decision, pk)) is None:
                     if time.monotonic() >= deadline and await retry.write(pauses.expire_pause, pk):
+                        await retry.write(pauses.delete_pause, self._run_id, pk, self._end_time())
                         await self._wait_for_cancellation(place)
                     await changes.wait()
             await retry.write(pauses.delete_pause, self._run_id, pk, self._end_time())
@@ -121,12 +122,12 @@ class RunPauser:
             return decision
 
     def _end_time(self) -> list[Interval]:
-        """Note the end of a pause. Return when the run was paused so far; empty if it still is, by another pause."""
+        """Note the end of a pause. Return when the run was paused so far, even if it still is, by another pause."""
         self._open_count -= 1
-        if self._open_count:
-            return []
-        self._paused_times.append((self._first_began, max(self._first_began, time.time())))
-        return self._paused_times
+        times = [*self._paused_times, (self._first_began, max(self._first_began, time.time()))]
+        if not self._open_count:
+            self._paused_times = times
+        return times
 
     async def _wait_for_cancellation(self, place: PausePlace) -> None:
         """Have the run cancelled because a pause has lasted too long."""

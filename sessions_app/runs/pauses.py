@@ -203,7 +203,7 @@ def expire_pause(pause_pk: int) -> bool:
 
 
 def delete_pause(run_id: str, pause_pk: int, paused_times: Sequence[Interval] = ()) -> None:
-    """Delete a pause whose decision is carried out, and store when the run was paused so far, unless it still is."""
+    """Delete a pause that has ended, and store when the run was paused so far."""
     with transaction.atomic():
         RunPause.objects.filter(pk=pause_pk).delete()
         if paused_times:
@@ -228,9 +228,11 @@ def end_run_pauses(run: Run) -> None:
         return
     began = RunPause.objects.filter(run=run).aggregate(began=Min("created_at"))["began"]
     if began is not None and run.finished_at is not None:
+        known_times = json.loads(run.paused_times)
+        # They began while an earlier pause was open: what both lasted is stored with that.
+        began = max([began, *(end for _, end in known_times[-1:])])
         end = max(began, run.finished_at)
-        times = [*json.loads(run.paused_times), (began, end)]
-        _store_times(run.pk, times, run.paused_s + end - began)
+        _store_times(run.pk, [*known_times, (began, end)], run.paused_s + end - began)
         RunPause.objects.filter(run=run).delete()
 
 

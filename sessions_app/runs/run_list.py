@@ -187,7 +187,9 @@ def filter_runs(filters: Mapping[str, str]) -> QuerySet[Run]:
     runs = _filter_owners(_with_calls(runs), filters)
     if status := filters["status"]:
         runs = (
-            runs.filter(is_paused=True) if status == PAUSED else runs.filter(status=status, is_paused=False)
+            runs.filter(is_paused=True, status=Run.Status.RUNNING)
+            if status == PAUSED
+            else runs.filter(status=status, is_paused=False)
         )
     if filters["error"]:
         runs = runs.filter(error_type=filters["error"])

@@ -275,6 +275,14 @@ async def test_error_that_passes_from_an_inner_agent_to_its_caller_pauses_once(s
     assert (await stage.end_of(run)).status == Run.Status.FAILED
 
 
+async def test_error_of_an_agent_that_was_not_chosen_pauses_at_its_caller(stage):
+    points = PausePoints(errors=True, agents=("desk",))
+    _, run = await start(stage, 'call broken {"request": "hi"}', points)
+    pause = await decide(run, "answer", response={"result": "fine"})
+    assert (pause.row.kind, pause.row.agent, pause.row.target) == ("tool_error", "desk", "broken")
+    assert (await stage.end_of(run)).status == Run.Status.DONE
+
+
 async def test_cancelled_tool_does_not_pause_as_a_failed_one(stage):
     _, run = await start(
         stage, 'call asked {"request": "say hi"}', PausePoints(model_calls=True, errors=True)
@@ -527,6 +535,20 @@ async def test_paused_run_ends_after_its_limit_with_the_reason(stage):
     row = await stage.end_of(run)
     assert (row.status, row.error_type) == (Run.Status.CANCELLED, "PauseExpired")
     assert "paused before book" in row.error
+    [[began, ended]] = json.loads(row.paused_times)
+    assert row.paused_s == pytest.approx(ended - began)
+
+
+async def test_run_that_is_cancelled_was_paused_since_the_first_of_pauses_that_overlap(stage):
+    calls = [["book", {"city": "Oslo", "nights": 1}], ["book", {"city": "Rome", "nights": 1}]]
+    _, run = await start(stage, f"calls {json.dumps(calls)}", TOOLS)
+    first, _ = await open_pauses(run, 2)
+    await units_of_work.write(pauses.decide, run.pk, first.row.pk, {"action": "continue"}, "")
+    await open_pauses(run)
+    await until(lambda: read_run(run), lambda row: row.paused_s)
+    await dispatch.cancel_run(run)
+    row = await stage.end_of(run)
+    assert row.paused_s == pytest.approx(row.finished_at - first.row.created_at)
 
 
 async def test_decision_counts_until_the_run_ends_its_pause_by_whatever_clock(stage):
