@@ -75,11 +75,6 @@ def read_recorded_fixtures(session: AgentSession, invocation_ids: Sequence[str])
         BadInput: the invocations have more than `MAX_CALLS` tool calls.
     """
     calls = _read_calls(session, invocation_ids)
-    if len(calls) > MAX_CALLS:
-        raise BadInput(
-            f"The turns have {len(calls):,} tool calls: fixtures are made of at most {MAX_CALLS}.",
-            hint="Choose fewer turns.",
-        )
     usable_calls: dict[str, list[RecordedCall]] = defaultdict(list)
     for call in calls:
         if call.can_be_fixture:
@@ -95,13 +90,22 @@ def read_recorded_fixtures(session: AgentSession, invocation_ids: Sequence[str])
 
 
 def _read_calls(session: AgentSession, invocation_ids: Sequence[str]) -> list[RecordedCall]:
-    """Return the tool calls of invocations in their order, with their last results."""
+    """Return the tool calls of invocations in their order, with their last results.
+
+    Raises:
+        BadInput: there are more than `MAX_CALLS`; later events are not read then.
+    """
     rows = Event.objects.filter(HAS_CALLS | HAS_RESULTS, session=session, invocation_id__in=invocation_ids)
     calls: dict[str, RecordedCall] = {}
-    for data in rows.order_by("seq").values_list("data", flat=True):
+    for data in rows.order_by("seq").values_list("data", flat=True).iterator():
         body = json.loads(data)
         for call in wire.function_calls(body):
             calls[str(call.get("id"))] = RecordedCall(str(call.get("name") or ""), call.get("args") or {})
+        if len(calls) > MAX_CALLS:
+            raise BadInput(
+                f"The turns have more than {MAX_CALLS:,} tool calls, the most that become fixtures at once.",
+                hint="Choose fewer turns.",
+            )
         actions = body.get("actions") or {}
         for response in wire.function_responses(body):
             recorded = calls.get(str(response.get("id")))
