@@ -46,6 +46,7 @@ urlpatterns = [
     page("sessions/changes/", "session_list.changes", "session-changes", get=READ),
     page("sessions/completions/", "session_list.completions", "query-completions", get=READ),
     page("sessions/query-help/", "session_list.query_help", "query-help", get=READ),
+    page("sessions/import/", "session_upload.upload", "session-upload", get=READ, post=IMPORT),
     page("sessions/new/", "new_session.new", "session-new", get=READ, post=CREATE.with_app_field("app")),
     page("sessions/actions/", "session_actions.apply_action", "session-actions", post=SESSION_ACTION),
     page("sessions/deleted/<str:batch>/undo/", "session_actions.undo", "session-undo", post=RESTORE),
@@ -154,6 +155,5 @@ urlpatterns = [
     page("v1/logs", "otlp.receive_logs", "otlp-logs", post=SEND_TRACES),
     page("imports/", "imports.offers", "import-offers", get=READ),
     page("imports/start/", "imports.start", "import-start", post=IMPORT),
-    page("imports/file/", "session_upload.upload", "session-upload", get=READ, post=IMPORT),
     page("imports/dismiss/", "imports.dismiss", "import-dismiss", post=IMPORT),
 ]

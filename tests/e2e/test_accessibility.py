@@ -334,7 +334,7 @@ PLACES = {
         "artifacts-there", address("/artifacts/there/?app=office&user=aya&session=minutes")
     ),
     "memory there": Place("memory-there", address("/memory/there/?app=office&user=aya&q=tea")),
-    "import of a file": Place("session-upload", address("/imports/file/")),
+    "import of a file": Place("session-upload", address("/sessions/import/")),
     "upload": Place("artifact-upload", address("/artifacts/upload/")),
     "delete an artifact": Place("artifact-delete", deletion_of_an_artifact),
     "memory": Place("memory", address("/memory/")),

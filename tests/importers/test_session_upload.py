@@ -17,7 +17,7 @@ from tests.timeline.story import Story
 
 __all__ = ["client", "get"]
 pytestmark = pytest.mark.django_db(transaction=True)
-PAGE = "/imports/file/"
+PAGE = "/sessions/import/"
 
 
 @pytest.fixture(autouse=True)

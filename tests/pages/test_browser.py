@@ -462,7 +462,7 @@ def test_selected_runs_are_cancelled_together(page: Page):
     expect(bar.locator("[data-selected-count]")).to_have_text("2 selected")
     bar.get_by_role("button", name="Cancel", exact=True).click()
     expect(page.locator("td.pick > input")).to_have_count(0)
-    expect(page.get_by_role("checkbox")).to_have_count(0)
+    expect(page.locator("#runs").get_by_role("checkbox")).to_have_count(0)
 
 
 def test_memory_rows_are_ticked_and_forgotten_by_keys(page: Page):
