@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import keyword
 import re
+import sys
 from pathlib import Path
 
 from sessions_app.store.errors import AlreadyExists, BadInput
@@ -47,10 +49,14 @@ def create_agent(folder: Path) -> None:
         BadInput: ADK cannot load an agent of this name, or the folder cannot be written.
     """
     name = folder.name
-    if not NAME.fullmatch(name) or name == RESERVED:
+    if not NAME.fullmatch(name) or name == RESERVED or keyword.iskeyword(name):
         raise BadInput(
             f"{name!r} is not a name for an agent.",
             hint=f"Use letters, digits and underscores, a letter first; {RESERVED!r} means people.",
+        )
+    if name in sys.stdlib_module_names:
+        raise BadInput(
+            f"{name!r} is a module of Python, which the agent would hide.", hint="Choose another name."
         )
     try:
         folder.mkdir(parents=True)

@@ -140,11 +140,20 @@ def test_new_agent_loads_in_adk_and_fails_for_want_of_a_key_only(environment, tm
     assert "API key" in failed.stderr
 
 
-@pytest.mark.parametrize("name", ["user", "1st", "with-hyphen", "with.dot", "ünï"])
-def test_name_that_adk_cannot_use_is_refused(environment, tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        *(
+            (name, "is not a name for an agent")
+            for name in ("user", "1st", "with-hyphen", "with.dot", "ünï", "class")
+        ),
+        ("json", "is a module of Python"),
+    ],
+)
+def test_name_that_adk_cannot_use_is_refused(environment, tmp_path, name, reason):
     refused = devui(environment, "new", tmp_path / name)
     assert refused.returncode == 2
-    assert "is not a name for an agent" in refused.stderr
+    assert reason in refused.stderr
     assert not (tmp_path / name).exists()
 
 
