@@ -18,7 +18,6 @@ from typing import Any
 
 import django
 
-from evals_app.metrics.alignment import MatchRules
 from evals_app.metrics.metric import metric_label
 from tests import forked_processes
 from tests.parity.compare import Compared, compare
@@ -183,6 +182,8 @@ def _metrics(job: Job) -> str:
 
 
 def _rules(criterion: Any) -> str:
+    from evals_app.metrics.alignment import MatchRules  # imports models, for which Django has to be set up
+
     rules = MatchRules.of(criterion)
     words = [
         *([rules.match_type.lower()] if rules.match_type != "EXACT" else []),
