@@ -31,7 +31,7 @@ SCHEMAS = ("input_schema", "output_schema", "state_schema")
 GLOBAL_INSTRUCTION = (
     "global_instruction is deprecated: ADK will remove it. Use GlobalInstructionPlugin at the App."
 )
-"""What ADK warns of when it reads the field (`LlmAgent.canonical_global_instruction`)."""
+"""ADK's warning when it reads the field (`LlmAgent.canonical_global_instruction`)."""
 
 
 def find_cautions(parts: Iterable[Any]) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""What a pause shows: the call or its outcome, and the state, without credentials and of limited size."""
+"""Contents of pauses: the call or its outcome, and the state, without credentials and of limited size."""
 
 from __future__ import annotations
 

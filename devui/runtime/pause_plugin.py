@@ -32,7 +32,7 @@ from devui.runtime.pause_contents import (
     read_parameters,
 )
 from devui.runtime.pause_edits import change_request, restore_unchanged
-from devui.runtime.run_pauser import PausePlace, RunPauser, describe_change
+from devui.runtime.run_pauser import PausePosition, RunPauser, describe_change
 from evals_app.execution.agent_callbacks import run_agent_callbacks
 from sessions_app.adk.model_calls import request_json
 from sessions_app.runs import pauses
@@ -65,8 +65,10 @@ class CallPausePlugin(BasePlugin):
         if not (steps or self._pauser.points.matches_model_call(agent, read_state)):
             return None
         shown = request_json(llm_request)
-        place = PausePlace(pauses.Kind.MODEL, agent, shown["model"], callback_context.branch or "", steps)
-        decision = await self._pauser.wait_for_decision(place, describe_request(shown, read_state()))
+        position = PausePosition(
+            pauses.Kind.MODEL, agent, shown["model"], callback_context.branch or "", steps
+        )
+        decision = await self._pauser.wait_for_decision(position, describe_request(shown, read_state()))
         if decision.action == pauses.ANSWER:
             return build_model_answer(decision)
         if decision.system_instruction is not None or decision.contents is not None:
@@ -100,11 +102,13 @@ class CallPausePlugin(BasePlugin):
         # The schema may require a credential that is not shown: then the arguments are not checked.
         schema = read_parameters(tool) if shown == sent else {}
         call_id = tool_context.function_call_id or ""
-        place = PausePlace(pauses.Kind.TOOL, agent, tool.name, tool_context.branch or "", steps, call_id)
+        position = PausePosition(
+            pauses.Kind.TOOL, agent, tool.name, tool_context.branch or "", steps, call_id
+        )
         content = describe_call(shown, schema, read_state())
         if isinstance(tool, AgentTool):
             content["is_agent"] = True
-        decision = await self._pauser.wait_for_decision(place, content)
+        decision = await self._pauser.wait_for_decision(position, content)
         if decision.action in (pauses.ANSWER, pauses.FAIL) and isinstance(decision.response, dict):
             self._pauser.note_tool_change(call_id, describe_change("result", decision))
             return decision.response
@@ -174,8 +178,8 @@ class OutcomePausePlugin(BasePlugin):
             return None
         original = result if isinstance(result, dict) else {"result": result}
         shown, args = redact(to_jsonable(original)), redact(to_jsonable(tool_args))
-        place = PausePlace(pauses.Kind.RESULT, agent, tool.name, tool_context.branch or "")
-        decision = await self._pauser.wait_for_decision(place, describe_result(args, shown, read_state()))
+        position = PausePosition(pauses.Kind.RESULT, agent, tool.name, tool_context.branch or "")
+        decision = await self._pauser.wait_for_decision(position, describe_result(args, shown, read_state()))
         if decision.result is None:
             return None
         self._pauser.note_tool_change(call_id, describe_change("result", decision))
@@ -194,8 +198,8 @@ class OutcomePausePlugin(BasePlugin):
         if not (is_chosen and self._is_new(error)):
             return None
         content = describe_tool_error(error, redact(to_jsonable(tool_args)), read_state())
-        place = PausePlace(pauses.Kind.TOOL_ERROR, agent, tool.name, tool_context.branch or "")
-        decision = await self._pauser.wait_for_decision(place, content)
+        position = PausePosition(pauses.Kind.TOOL_ERROR, agent, tool.name, tool_context.branch or "")
+        decision = await self._pauser.wait_for_decision(position, content)
         if decision.action != pauses.ANSWER or not isinstance(decision.response, dict):
             return None
         self._pauser.note_tool_change(
@@ -214,8 +218,10 @@ class OutcomePausePlugin(BasePlugin):
             return None
         shown = request_json(llm_request)
         content = describe_model_error(error, shown, read_state())
-        place = PausePlace(pauses.Kind.MODEL_ERROR, agent, shown["model"], callback_context.branch or "")
-        decision = await self._pauser.wait_for_decision(place, content)
+        position = PausePosition(
+            pauses.Kind.MODEL_ERROR, agent, shown["model"], callback_context.branch or ""
+        )
+        decision = await self._pauser.wait_for_decision(position, content)
         return build_model_answer(decision) if decision.action == pauses.ANSWER else None
 
     @override
@@ -227,8 +233,8 @@ class OutcomePausePlugin(BasePlugin):
         state = invocation_context.session.state
         if keys := self._pauser.points.find_writes(event.author, delta, lambda: state):
             content = describe_writes({key: delta[key] for key in keys}, state)
-            place = PausePlace(pauses.Kind.STATE, event.author, ", ".join(keys), event.branch or "")
-            await self._pauser.wait_for_decision(place, content)
+            position = PausePosition(pauses.Kind.STATE, event.author, ", ".join(keys), event.branch or "")
+            await self._pauser.wait_for_decision(position, content)
         return None
 
     def _is_new(self, error: BaseException) -> bool:

@@ -31,8 +31,8 @@ NO_STEPS: frozenset[Step] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class PausePlace:
-    """Where a run pauses.
+class PausePosition:
+    """Position of a pause in a run.
 
     Attributes:
         kind: kind of the pause.
@@ -96,8 +96,8 @@ class RunPauser:
         """Tell whether a person has given the result of a call."""
         return any(change["what"] == "result" for change in self._tool_changes.get(call_id, ()))
 
-    async def wait_for_decision(self, place: PausePlace, content: PauseContent) -> Decision:
-        """Pause until a person decides, which ends the steps of the place. Cancel the run if nobody does in time."""
+    async def wait_for_decision(self, position: PausePosition, content: PauseContent) -> Decision:
+        """Pause until a person decides, which ends the steps of the position. Cancel the run if nobody does in time."""
         async with self._free_pauses:
             limit_s = self.points.limit_s
             deadline = time.monotonic() + limit_s
@@ -105,20 +105,20 @@ class RunPauser:
             if not self._open_count:
                 self._first_began = began
             self._open_count += 1
-            names = (self._run_id, place.kind, shorten(place.agent), shorten(place.target))
+            names = (self._run_id, position.kind, shorten(position.agent), shorten(position.target))
             pk = await retry.write(pauses.add_pause, *names, content, began, limit_s)
             async with subscribe(poll_s=POLL_S) as changes:
                 while (decision := await retry.read(pauses.fetch_decision, pk)) is None:
                     if time.monotonic() >= deadline and await retry.write(pauses.expire_pause, pk):
                         await retry.write(pauses.delete_pause, self._run_id, pk, self._end_time())
-                        await self._wait_for_cancellation(place)
+                        await self._wait_for_cancellation(position)
                     await changes.wait()
             await retry.write(pauses.delete_pause, self._run_id, pk, self._end_time())
-            self._steps -= place.steps
+            self._steps -= position.steps
             if decision.action == pauses.STEP:
-                self._steps.add((place.branch, pk))
+                self._steps.add((position.branch, pk))
             elif decision.action == pauses.STEP_OVER:
-                self._later_steps[place.call_id] = (place.branch, pk)
+                self._later_steps[position.call_id] = (position.branch, pk)
             return decision
 
     def _end_time(self) -> list[Interval]:
@@ -129,11 +129,11 @@ class RunPauser:
             self._paused_times = times
         return times
 
-    async def _wait_for_cancellation(self, place: PausePlace) -> None:
+    async def _wait_for_cancellation(self, position: PausePosition) -> None:
         """Have the run cancelled because a pause has lasted too long."""
         minutes, where = (
             self.points.limit_s / MINUTE_S,
-            f"{pauses.PLACES[place.kind]} {shorten(place.target)}",
+            f"{pauses.PLACES[position.kind]} {shorten(position.target)}",
         )
         self._expire(f"It was paused {where} for {minutes:g} min, and nobody decided.")
         await asyncio.Event().wait()

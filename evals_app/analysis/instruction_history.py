@@ -49,7 +49,7 @@ TEXTS_PER_QUERY = 400
 
 SHA_KEY = '"system_instruction":"'
 SHA_LENGTH = 32
-"""How a recorded request names the piece with its instruction (`content_store`)."""
+"""Name of the piece with the instruction in a recorded request (`content_store`)."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class InstructionHistory:
 
 
 class _UsedText(NamedTuple):
-    """What the calls of an agent with a text of its instruction, a model and a day have in common in a session."""
+    """Totals of an agent's calls in a session with one text of its instruction and one model on one day."""
 
     session: int
     agent: str

@@ -29,7 +29,7 @@ ReadState = Callable[[], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class PausePoints:
-    """Where a run pauses.
+    """Points at which a run pauses.
 
     Attributes:
         model_calls, tool_calls: whether it pauses before calls of models and of tools.

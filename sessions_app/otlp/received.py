@@ -54,7 +54,7 @@ _CONTENT_RECORDS = "gen_ai."
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """What a span or log record tells about where it belongs; texts are empty if unknown."""
+    """Service, conversation and user of a span or log record, with agent and invocation; texts are empty if unknown."""
 
     service: str
     conversation: str

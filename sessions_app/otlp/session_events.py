@@ -41,15 +41,15 @@ def write_events(
     same = _count_same(stored, records)
     if same == len(stored) == len(records):
         return False
-    firsts = [seq for seq, _, _ in stored[same : same + 1]]
-    firsts += _find_first_later(session, invocation_id, records[same:])
+    changed_seqs = [seq for seq, _, _ in stored[same : same + 1]]
+    changed_seqs += _find_first_later(session, invocation_id, records[same:])
     new = records[same:]
-    if firsts:
-        if session.last_seq - min(firsts) >= MAX_REWRITTEN:
+    if changed_seqs:
+        if session.last_seq - min(changed_seqs) >= MAX_REWRITTEN:
             new = records[len(stored) :]
         else:
-            kept = sum(seq < min(firsts) for seq, _, _ in stored[:same])
-            others = _cut_events(session, min(firsts), invocation_id)
+            kept = sum(seq < min(changed_seqs) for seq, _, _ in stored[:same])
+            others = _cut_events(session, min(changed_seqs), invocation_id)
             new = list(merge(records[kept:], others, key=attrgetter("timestamp")))
     for record in new:
         writes.append_event(session.key, record)

@@ -1,4 +1,4 @@
-"""What the attributes of a span tell about an agent, in the conventions of ADK, OpenTelemetry and OpenInference. Pure.
+"""Facts about an agent in the attributes of a span, in the conventions of ADK, OpenTelemetry and OpenInference. Pure.
 
 ADK: `google/adk/telemetry/tracing.py`. OpenTelemetry: the conventions for generative AI, 1.36 (content in events) and
 later (content in `gen_ai.input.messages`). OpenInference: `llm.input_messages.0.message.role` and so on.
@@ -61,7 +61,7 @@ _MAX_TOKENS = 2**31 - 1
 
 @dataclass(frozen=True)
 class SpanFacts:
-    """What a span tells about an agent.
+    """Facts about an agent in a span.
 
     Attributes:
         attributes: of the span, as stored.

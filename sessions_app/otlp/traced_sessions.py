@@ -6,7 +6,7 @@ session in the realm of traced sessions with the id of the conversation, or of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sessions_app.otlp.received import Sender
 from sessions_app.store import realms, scopes
@@ -132,6 +132,6 @@ def _storable_id(value: str) -> str:
     return scopes.clean_text(value).encode()[:ID_BYTES].decode(errors="ignore")
 
 
-def _last(values: object) -> str:
+def _last(values: Iterable[str]) -> str:
     """Return the last text that is not empty; empty if there is none."""
-    return next((value for value in reversed(list(values)) if value), "")  # type: ignore[call-overload]
+    return next((value for value in reversed(list(values)) if value), "")

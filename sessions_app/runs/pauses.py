@@ -48,7 +48,7 @@ PLACES: dict[str, str] = {
     Kind.MODEL_ERROR: "at an error of",
     Kind.STATE: "at a write of",
 }
-"""Where a run is paused relative to the target of the pause, by kind."""
+"""Position of a pause relative to its target, by kind."""
 
 MAX_CONTENT = 200_000
 """Most characters of a text that a person can edit at a pause."""
@@ -62,7 +62,7 @@ class PauseEnded(DevUIError):
 
 
 class PauseContent(TypedDict, total=False):
-    """What a pause shows, without credentials. Values too large to be edited are cut.
+    """Content of a pause, without credentials. Values too large to be edited are cut.
 
     Attributes:
         args, schema: the arguments of a tool and their JSON schema; it is empty if they are not checked.
@@ -136,7 +136,7 @@ class OpenPause:
 
     @property
     def where(self) -> str:
-        """Where the run is paused relative to the target, in words."""
+        """Position of the pause relative to its target, in words."""
         return PLACES[self.row.kind]
 
     @property

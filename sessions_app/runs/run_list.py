@@ -117,7 +117,7 @@ class RunRow:
 
     @property
     def created_at(self) -> float:
-        """When the run was queued, or the invocation began."""
+        """Time at which the run was queued, or the invocation began, in epoch seconds."""
         created_at: float = self._annotation("created_at")
         return created_at
 

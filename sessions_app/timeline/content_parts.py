@@ -125,7 +125,7 @@ class Part:
 
     @property
     def shell_output(self) -> ShellOutput | None:
-        """What a command printed, in the result of a tool; None for other parts."""
+        """Output of a command in the result of a tool; None for other parts."""
         return read_shell_output(self.value.get("response")) if self.type == "functionResponse" else None
 
     @property

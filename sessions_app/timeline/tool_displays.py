@@ -28,7 +28,7 @@ class FileEdit:
 
 @dataclass(frozen=True, slots=True)
 class ShellOutput:
-    """What a command printed. `exit_code` is None if the result has none."""
+    """Output of a command. `exit_code` is None if the result has none."""
 
     stdout: str
     stderr: str

@@ -29,7 +29,7 @@ _thread = ThreadPoolExecutor(1, thread_name_prefix="devui-otlp")
 
 
 class Receiver(NamedTuple):
-    """How the items of a signal are read and written.
+    """Reader and writer of the items of a signal.
 
     Attributes:
         read: converts an item; raises `received.InvalidItem`.

@@ -64,7 +64,7 @@ REALM_NAMES = {
     realms.NESTED: "nested run",
     realms.TRACED: "received trace",
 }
-"""What sessions are, by the prefix of their realm."""
+"""Kinds of sessions, by the prefix of their realm."""
 
 
 @dataclass(slots=True)

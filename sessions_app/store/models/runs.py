@@ -130,7 +130,7 @@ class RunPause(models.Model):
     """
 
     class Kind(models.TextChoices):
-        """Where a run is paused: before a call of a model or tool, after one of a tool, at an error, at a write."""
+        """Kind of a pause: before a call of a model or tool, after one of a tool, at an error, at a write."""
 
         MODEL = "model"
         TOOL = "tool"
